@@ -1,0 +1,145 @@
+"""The operator contract: what is computed, on which workloads, and how an answer is checked.
+
+An operator is one file (`kevolve/operators/<family>/<operator>.py`, a class that subclasses
+`Operator`) and one configuration file (`conf/operator/<operator>.yaml`, its workloads). The oracle is
+slow on purpose: everything else is measured against it, so it must be obviously right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+    from kevolve.verdict import Role
+
+Outputs = Mapping[str, "torch.Tensor"]
+Baseline = Callable[["Inputs"], Outputs]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One concrete size, dtype, layout and length distribution of an operator.
+
+    `sizes` names the operator's dimensions (for jagged operators `batch`, `max_length`, `dim`);
+    `lengths` and `values` name a regime of `inputs.py`; `layout` is `contiguous`, `strided` or
+    `misaligned` (the base address is offset by one element); `weight` is the share of the user's
+    traffic it stands for.
+    """
+
+    name: str
+    role: Role
+    sizes: Mapping[str, int]
+    dtype: str = "float32"
+    index_dtype: str = "int64"
+    lengths: str = "uniform"
+    values: str = "normal"
+    layout: str = "contiguous"
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a program's entry point, in call order.
+
+    `dtype` is `value` or `index` (both set per workload), or a fixed name such as `int64`. `shape` gives the
+    dimensions as integers or as names of scalar arguments, `batch + 1` included.
+    """
+
+    name: str
+    kind: Literal["input", "output", "scalar"]
+    dtype: str
+    shape: tuple[str, ...] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One call's inputs: tensors and scalars by the names of the operator's arguments.
+
+    Every name is also an attribute: `inputs.offsets`, `inputs.batch`.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    scalars: Mapping[str, int]
+
+    def __getattr__(self, name: str) -> Any:
+        for group in ("tensors", "scalars"):
+            values = self.__dict__.get(group, {})
+            if name in values:
+                return values[name]
+        raise AttributeError(f"no input named {name!r}")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least work that an answer takes: bytes that must move, arithmetic operations."""
+
+    bytes: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why an answer is wrong, in one sentence, and the first wrong element with expected and got."""
+
+    reason: str
+    detail: str = ""
+
+
+class Operator(ABC):
+    """What is computed. Subclasses set `name` and `arguments` and implement the abstract methods."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[tuple[Argument, ...]]
+
+    def __init__(self, workloads: tuple[Workload, ...]):
+        self.workloads = workloads
+
+    @abstractmethod
+    def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
+        """Fresh inputs for `workload`; every call draws new content from `rng`."""
+
+    @abstractmethod
+    def oracle(self, inputs: Inputs) -> Outputs:
+        """The right answer in float64 on the CPU, written as plainly as possible."""
+
+    @abstractmethod
+    def baselines(self, device: str) -> Mapping[str, Baseline]:
+        """What a user has today, strongest known first. A library that is missing is simply absent."""
+
+    @abstractmethod
+    def cost(self, inputs: Inputs) -> Cost:
+        """The least bytes and operations for these inputs (lengths are drawn, so not per workload)."""
+
+    @abstractmethod
+    def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
+        """None if `outputs` (in the workload's dtype) agree with `expected` (float64)."""
+
+    def output_shapes(self, inputs: Inputs) -> dict[str, tuple[int, ...]]:
+        """Shape of each output for these inputs, by name."""
+        return {
+            argument.name: tuple(_dimension(d, inputs.scalars) for d in argument.shape)
+            for argument in self.arguments
+            if argument.kind == "output"
+        }
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the operator's code or workloads change: part of a verdict's key."""
+        text = inspect.getsource(type(self)) + json.dumps(
+            [asdict(w) for w in self.workloads], sort_keys=True, default=dict
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _dimension(text: str, scalars: Mapping[str, int]) -> int:
+    """`"batch"`, `"batch + 1"` or `"4"` as a number."""
+    return sum(scalars[term] if term in scalars else int(term) for term in text.split(" + "))
