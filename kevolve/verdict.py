@@ -78,6 +78,7 @@ class Scored:
 
     fitness: Fitness
     measurements: tuple[Measurement, ...]
+    profile: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def from_json(record: Mapping[str, Any]) -> Verdict:
             fitness = dict(fields["fitness"])
             fitness["interval"] = tuple(fitness["interval"])
             measurements = tuple(Measurement(**{**m, "interval": tuple(m["interval"])}) for m in fields["measurements"])
-            return Scored(Fitness(**fitness), measurements)
+            return Scored(Fitness(**fitness), measurements, fields.get("profile", {}))
         case "Rejected":
             return Rejected(**fields)
         case "Fault":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from kevolve.operators.operator import Operator
@@ -14,10 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """What to build for: an instruction set or GPU architecture, and the toolchain that does it."""
+    """What to build for: an instruction set or GPU architecture, and the toolchain that does it.
+
+    `flags` spell the architecture out for the toolchain, so that any machine can build for this one.
+    """
 
     architecture: str
     toolchain: str
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,15 @@ class Built:
     entry: str
     facts: Mapping[str, str]
 
+    def open(self, variant: str) -> BinaryIO:
+        """A variant as an anonymous file that nobody can change any more."""
+        descriptor = os.memfd_create(variant, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        file = os.fdopen(descriptor, "w+b", buffering=0)
+        file.write(self.binaries[variant])
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        return file
+
 
 @dataclass(frozen=True)
 class BuildError:
@@ -40,6 +55,19 @@ class BuildError:
 
     reason: str
     detail: str = ""
+
+
+class Confined(Protocol):
+    """Runs a toolchain on hostile input: it may write `scratch`, read the system, and not take for ever."""
+
+    @property
+    def scratch(self) -> Path:
+        """The folder, which is the working directory too."""
+        ...
+
+    def run(self, command: Sequence[str], read: Sequence[str] = ()) -> tuple[int, str] | None:
+        """(exit status, output), or None when the time was up."""
+        ...
 
 
 class Language(Protocol):
@@ -52,6 +80,6 @@ class Language(Protocol):
     suffix: str
     load_path: Path
 
-    def build(self, program: Program, operator: Operator, target: Target, scratch: Path) -> Built | BuildError:
+    def build(self, program: Program, operator: Operator, target: Target, confined: Confined) -> Built | BuildError:
         """Build every variant that the operator's workloads need. Needs no device."""
         ...

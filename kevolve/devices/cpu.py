@@ -1,0 +1,117 @@
+"""The CPU device: C++ programs on all of this machine's cores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kevolve.devices.device import Peaks
+from kevolve.languages.language import Target
+from kevolve.paths import cache_dir
+
+
+class Cpu:
+    """This machine's processor, with g++ as its toolchain.
+
+    The timing lease takes every core (`exclusive`): one compiler beside a two-thread kernel ruins any ratio.
+    """
+
+    name = "cpu"
+    languages = ("cpp",)
+    exclusive = True
+
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
+        """What the kernel says of the first core: `model name`, `cpu family`, `model`, ..."""
+        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+        pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+        return {name.strip().lower(): value.strip() for name, value in pairs}
+
+    @property
+    def model(self) -> str:
+        """The processor's own name for itself."""
+        return self.facts.get("model name", platform.machine())
+
+    @property
+    def key(self) -> str:
+        """cpu-<model>; family and model numbers are part of it, since clouds hide the model's name."""
+        plain = re.sub(r"\((R|TM)\)|@.*|\bCPU\b", "", self.model, flags=re.IGNORECASE)
+        numbers = [self.facts[name] for name in ("cpu family", "model") if name in self.facts]
+        return "-".join(("cpu", *re.findall(r"[a-z0-9]+", plain.lower()), *numbers))
+
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    @cached_property
+    def target(self) -> Target:
+        """The exact instruction set of this machine as g++ flags; FileNotFoundError without g++."""
+        version = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+        probe = ["g++", "-march=native", "-E", "-v", "-x", "c++", os.devnull]
+        lines = subprocess.run(probe, capture_output=True, text=True, check=True).stderr.splitlines()
+        words = next(line for line in lines if "cc1plus" in line).split()
+        flags = tuple(
+            word for word in words if re.fullmatch(r"-m[a-z0-9].*", word) and not word.startswith("-multiarch")
+        )
+        chosen = dict(flag[2:].split("=", 1) for flag in flags if "=" in flag)
+        architecture = chosen.get("arch") or chosen.get("cpu") or platform.machine()
+        return Target(architecture.split("+")[0], f"g++ {version}", (*flags, "-mtune=native"))
+
+    def present(self) -> bool:
+        """A CPU is always there; its toolchain may not be."""
+        return shutil.which("g++") is not None
+
+    def ray_options(self) -> dict[str, Any]:
+        """The lease is one actor. It asks for no cores: the driver keeps everything else of ours still meanwhile."""
+        return {"num_cpus": 0}
+
+    def environment(self) -> Mapping[str, str]:
+        """Threads and wait policy, the same for program and baseline."""
+        return {
+            "OMP_NUM_THREADS": str(self.cores),
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "OMP_DYNAMIC": "FALSE",
+            "MKL_NUM_THREADS": str(self.cores),
+        }
+
+    def peaks(self) -> Peaks:
+        """Measured in about two seconds the first time, then read from the cache."""
+        source = Path(__file__).with_name("peaks.cpp")
+        target = self.target
+        facts = [self.model, self.cores, target.toolchain, target.flags, source.read_text()]
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        cached = cache_dir() / f"peaks-{digest}.json"
+        try:
+            return Peaks(**json.loads(cached.read_text()))
+        except (OSError, ValueError, TypeError):
+            peaks = self._measure_peaks(source, target)
+        temporary = cached.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(asdict(peaks)))
+        temporary.replace(cached)
+        return peaks
+
+    def _measure_peaks(self, source: Path, target: Target) -> Peaks:
+        with tempfile.TemporaryDirectory(prefix="kevolve-peaks-") as scratch:
+            binary = Path(scratch, "peaks")
+            command = ["g++", "-O3", "-ffast-math", "-fopenmp", *target.flags, str(source), "-o", str(binary)]
+            subprocess.run(command, check=True, capture_output=True)
+            variables = {**os.environ, **self.environment()}
+            output = subprocess.run([str(binary)], check=True, capture_output=True, text=True, env=variables).stdout
+        copy, read, cache, flops = (float(word) for word in output.split())
+        return Peaks(copy, max(copy, read), max(copy, read, cache), flops)
+
+    def healthy(self) -> bool:
+        """A CPU has no state that a program could leave behind broken."""
+        return True

@@ -1,0 +1,53 @@
+"""Screen and build: a program's way up to the device. Needs no device, so it runs as an ordinary CPU task."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kevolve.config import JudgeConfig
+from kevolve.judge.sandbox.process import run_confined
+from kevolve.judge.sandbox.tiers import Tier
+from kevolve.judge.screen import screen
+from kevolve.languages.language import BuildError, Built, Target
+from kevolve.languages.registry import language
+from kevolve.operators.registry import load_operator
+from kevolve.program import Program
+from kevolve.verdict import Fault, Rejected
+
+_COMPILER_MEMORY_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A confined toolchain run in a folder of its own (`kevolve.languages.language.Confined`)."""
+
+    tier: Tier
+    scratch: Path
+    seconds: float
+
+    def run(self, command: Sequence[str], read: Sequence[str] = ()) -> tuple[int, str] | None:
+        """(exit status, output), or None when the time was up."""
+        finished = run_confined(
+            self.tier, command, self.scratch, read=read, seconds=self.seconds, memory_bytes=_COMPILER_MEMORY_BYTES
+        )
+        return None if finished.timed_out else (finished.status, finished.output)
+
+
+def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig) -> Built | Rejected | Fault:
+    """The built program, or why it goes no further."""
+    rejected = screen(program)
+    if rejected is not None:
+        return rejected
+    operator = load_operator(program.operator)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kevolve-build-") as scratch:
+            confined = Scratch(tier, Path(scratch).resolve(), settings.build_seconds)
+            built = language(program.language).build(program, operator, target, confined)
+    except OSError as error:
+        return Fault("toolchain", f"the build could not run: {error}")
+    if isinstance(built, BuildError):
+        return Rejected("build", built.reason, built.detail)
+    return built

@@ -1,0 +1,51 @@
+"""The screen: what can be said of a program from its text alone, before anything is built.
+
+It convicts only what no honest program needs; everything that behaviour can show is left to later stages.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kevolve.program import Program
+from kevolve.verdict import Rejected
+
+MAX_SOURCE_BYTES = 64 << 10  # a table of answers is bigger than any kernel
+
+_HEADERS = frozenset(
+    """
+    kevolve.h cmath cstdint cstring cstddef cstdlib cfloat climits algorithm array functional limits memory new numeric
+    tuple type_traits utility vector math.h stdint.h string.h stddef.h stdlib.h float.h limits.h omp.h immintrin.h
+    x86intrin.h arm_neon.h arm_sve.h
+    """.split()
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(_next)?\b[ \t]*(?P<what>[^\n]*)", re.MULTILINE)
+_ASSEMBLY = re.compile(r"\b(asm|__asm|__asm__)\b")
+_EMBED = re.compile(r"^[ \t]*#[ \t]*embed\b", re.MULTILINE)
+
+
+def screen(program: Program) -> Rejected | None:
+    """None if the program may be built. The entry point's types are the compiler's business, its presence ours."""
+    size = len(program.source.encode())
+    if size > MAX_SOURCE_BYTES:
+        return Rejected("screen", f"the source has {size} bytes; {MAX_SOURCE_BYTES} are allowed")
+    if "\0" in program.source:
+        return Rejected("screen", "the source holds a NUL character")
+    code = _COMMENT.sub(" ", program.source.replace("\\\n", ""))
+    entry = re.compile(rf'extern\s*"C"[^;{{}}]*\b{re.escape(program.operator)}\s*\(')
+    if not entry.search(code) and not re.search(
+        rf'extern\s*"C"\s*\{{.*\b{re.escape(program.operator)}\s*\(', code, re.DOTALL
+    ):
+        return Rejected("screen", f'there is no function extern "C" void {program.operator}(...)')
+    for match in _INCLUDE.finditer(code):
+        header = match["what"].strip().strip('<>"')
+        if header not in _HEADERS:
+            return Rejected(
+                "screen", f"#include {match['what'].strip()} is not allowed", f"allowed: {', '.join(sorted(_HEADERS))}"
+            )
+    if _ASSEMBLY.search(code):
+        return Rejected("screen", "inline assembly is not allowed; use intrinsics from immintrin.h or arm_neon.h")
+    if _EMBED.search(code):
+        return Rejected("screen", "#embed is not allowed")
+    return None

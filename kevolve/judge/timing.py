@@ -1,0 +1,158 @@
+"""Timing: how much faster is a program than the fastest baseline, and how sure are we?
+
+Baseline and program take turns in random order on the same fresh inputs, each in a process of its own that is stopped
+while the other runs, so drift in clocks or load hits both alike (evaluators.md 6.4). What counts is the
+judge's own window around a block of calls; the child's clock only has to agree with it. The result is a ratio with
+an interval, never two absolute times. A secret random part of the timed calls is checked like any other call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+
+from kevolve.devices.device import Peaks
+from kevolve.judge.baselines import BaselineProcess
+from kevolve.judge.call import Arenas, Call, place
+from kevolve.judge.correctness import Rejection, Runner, check_answer
+from kevolve.operators.operator import Inputs, Operator, Workload
+from kevolve.verdict import Measurement, Rejected
+
+MIN_PAIRS = 6  # the fewest for which (smallest, largest) covers the median in 95 % of cases
+_BLOCK_SECONDS = 0.004  # long enough that waking a process up is lost in it
+_MAX_CALLS = 16
+_BLOCK_BYTES = 256 << 20
+_PRECISE = 0.015  # stop when the interval is this narrow on either side
+_PHYSICS_SLACK = 0.05
+_CLOCK_SLACK = 0.25
+_CLOCK_OVERHEAD_SECONDS = 0.0005
+_CHECKED_SHARE = 0.2
+
+
+def interval_of_median(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """Distribution-free interval of the median from order statistics; the whole range below six values."""
+    ordered = sorted(values)
+    count = len(ordered)
+    rank, outside = 0, 0.0
+    while rank < count // 2:
+        outside += 2 * math.comb(count, rank) / 2**count
+        if outside > 1 - confidence:
+            break
+        rank += 1
+    low = max(rank - 1, 0)
+    return ordered[low], ordered[count - 1 - low]
+
+
+@dataclass
+class Pairs:
+    """The paired windows of one workload, in seconds per call."""
+
+    program: list[float] = field(default_factory=list)
+    baseline: list[float] = field(default_factory=list)
+    own_clock: list[float] = field(default_factory=list)  # child's own time / judge's window, overhead allowed for
+
+    @property
+    def ratios(self) -> list[float]:
+        """Speedup of every pair."""
+        return [b / p for b, p in zip(self.baseline, self.program, strict=True)]
+
+    def precise(self) -> bool:
+        """Is the interval narrow enough to stop?"""
+        if len(self.program) < MIN_PAIRS:
+            return False
+        low, high = interval_of_median(self.ratios)
+        centre = median(self.ratios)
+        return max(high / centre, centre / low) < 1 + _PRECISE
+
+
+class Stopwatch:
+    """Times one program against baselines. Everything it needs is fixed for the program's judging."""
+
+    def __init__(self, operator: Operator, runner: Runner, baselines: BaselineProcess, arenas: Arenas, peaks: Peaks):
+        self.operator = operator
+        self.runner = runner
+        self.baselines = baselines
+        self.arenas = arenas
+        self.peaks = peaks
+        self.busy_seconds = 0.0
+
+    def measure(self, workload: Workload, baseline: str, rng: torch.Generator, max_pairs: int) -> Measurement:
+        """The program against `baseline` on `workload`. Raises Rejection."""
+        drawn = self.operator.make_inputs(workload, rng)
+        calls = self._block(workload, baseline, drawn)
+        pairs = Pairs()
+        floor_s = fastest_s = 0.0
+        while len(pairs.program) < max_pairs and not pairs.precise():
+            placed = self._fresh(workload, calls, drawn, rng)
+            self._pair(workload, baseline, placed, pairs, rng)
+            costs = [self.operator.cost(call.given) for call in placed]
+            moved, flops = sum(c.bytes for c in costs) / calls, sum(c.flops for c in costs) / calls
+            floor_s = max(moved / self.peaks.copy_bytes_per_s, flops / self.peaks.flops_per_s)
+            fastest_s = max(moved / self.peaks.cache_read_bytes_per_s, flops / self.peaks.flops_per_s)
+        time_s = median(pairs.program)
+        self._plausible(workload, pairs, time_s, fastest_s)
+        low, high = interval_of_median(pairs.ratios)
+        return Measurement(
+            workload.name, workload.role, workload.weight, baseline, median(pairs.baseline) * 1e6, time_s * 1e6,
+            median(pairs.ratios), (low, high), floor_s * 1e6,
+        )  # fmt: skip
+
+    def _fresh(self, workload: Workload, calls: int, drawn: Inputs, rng: torch.Generator) -> list[Call]:
+        """New content for every call, made cheaply from one draw."""
+        self.arenas.reset()
+        contents = (self.operator.refresh(drawn, workload, rng) for _ in range(calls))
+        return [place(self.operator, workload, content, self.arenas) for content in contents]
+
+    def _block(self, workload: Workload, baseline: str, drawn: Inputs) -> int:
+        """How many calls make a window long enough; found with an unmeasured call of each, which also warms both up."""
+        self.arenas.reset()
+        placed = [place(self.operator, workload, drawn, self.arenas)]
+        first, _ = self.runner.run(workload, placed, self.arenas)
+        self.baselines.run(self.operator, baseline, placed, self.arenas)
+        window, _ = self.baselines.run(self.operator, baseline, placed, self.arenas)
+        used = self.arenas.inputs.next + self.arenas.outputs.next
+        wanted = math.ceil(_BLOCK_SECONDS / min(first, window))
+        return max(1, min(wanted, _MAX_CALLS, _BLOCK_BYTES // max(used, 1)))
+
+    def _pair(self, workload: Workload, baseline: str, placed: list[Call], pairs: Pairs, rng: torch.Generator) -> None:
+        def program() -> None:
+            window, times = self.runner.run(workload, placed, self.arenas)
+            self.busy_seconds += window
+            pairs.program.append(window / len(placed))
+            pairs.own_clock.append((sum(times) * 1e-9 + _CLOCK_OVERHEAD_SECONDS) / window)
+
+        def other() -> None:
+            window, _ = self.baselines.run(self.operator, baseline, placed, self.arenas)
+            pairs.baseline.append(window / len(placed))
+
+        program_first = bool(torch.randint(2, (), generator=rng))
+        for turn in (program, other) if program_first else (other, program):
+            turn()
+        first_pairs = len(pairs.program) <= 1
+        for call in placed:
+            if first_pairs or float(torch.rand((), generator=rng)) < _CHECKED_SHARE / len(placed):
+                check_answer(self.operator, workload, call, self.arenas, "timing")
+                first_pairs = False
+
+    def _plausible(self, workload: Workload, pairs: Pairs, time_s: float, fastest_s: float) -> None:
+        if time_s < fastest_s * (1 - _PHYSICS_SLACK):
+            raise Rejection(
+                Rejected(
+                    "timing",
+                    f"impossibly fast on {workload.name}: {time_s * 1e6:.1f} us a call,"
+                    f" but this machine cannot move the data in less than {fastest_s * 1e6:.1f} us",
+                )
+            )
+        agreement = median(pairs.own_clock)
+        if not agreement > 1 - _CLOCK_SLACK:  # a NaN is no agreement
+            raise Rejection(
+                Rejected(
+                    "timing",
+                    f"two clocks disagree on {workload.name}:"
+                    f" the program's own covers {agreement:.0%} of the judge's window",
+                )
+            )

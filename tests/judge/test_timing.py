@@ -1,0 +1,46 @@
+"""Speedups are ratios with intervals that mean what they say."""
+
+from __future__ import annotations
+
+import random
+
+from kevolve.judge.timing import MIN_PAIRS, interval_of_median
+from kevolve.verdict import Judgement, Scored
+
+
+def test_the_interval_covers_the_true_median_as_often_as_it_says() -> None:
+    generator = random.Random(5)
+    for count in (MIN_PAIRS, 9, 15):
+        covered = 0
+        for _ in range(2000):
+            low, high = interval_of_median([generator.lognormvariate(0, 1) for _ in range(count)])
+            covered += low <= 1.0 <= high
+        assert covered / 2000 > 0.94
+
+
+def test_the_interval_narrows_with_more_values() -> None:
+    generator = random.Random(1)
+    values = [generator.gauss(1.0, 0.1) for _ in range(60)]
+    few, many = interval_of_median(values[:8]), interval_of_median(values)
+    assert many[1] - many[0] < few[1] - few[0]
+
+
+def test_a_scored_program_has_been_timed_on_every_search_workload_and_no_other(measured: Judgement) -> None:
+    assert isinstance(measured.verdict, Scored)
+    assert {m.role for m in measured.verdict.measurements} == {"search"}
+    for measurement in measured.verdict.measurements:
+        low, high = measurement.interval
+        assert low <= measurement.speedup <= high
+        assert 0 < measurement.roofline < 1.5
+
+
+def test_a_judgement_says_how_it_was_made(measured: Judgement) -> None:
+    assert measured.sandbox in ("bwrap", "landlock", "process")
+    assert measured.environment["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert len(measured.artefact) == 64
+    assert measured.key.device.startswith("cpu-")
+
+
+def test_one_thread_is_diagnosed_as_idle_cores(measured: Judgement) -> None:
+    assert isinstance(measured.verdict, Scored)
+    assert "Parallelism bounds it" in measured.verdict.profile["diagnosis"]
