@@ -6,6 +6,7 @@ store; it is a pure function of (program, operator, device, seed) with effects o
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import time
 from functools import cache
@@ -48,6 +49,7 @@ class Judge:
     """A judge on one device of this machine. Holds its fork servers, its baseline process and the inputs' memory."""
 
     def __init__(self, device: Device, settings: JudgeConfig):
+        _keep_freed_memory()
         self.device = device
         self.settings = settings
         self.tier: Tier = find_tier(settings.sandbox)
@@ -186,6 +188,14 @@ class Judge:
             self.baselines.close()
         self.baselines = None
         self.warmed.clear()
+
+
+def _keep_freed_memory() -> None:
+    """Let this process's allocator keep what is freed: a fresh 16 MB tensor costs more in page faults than in use."""
+    libc = ctypes.CDLL(None)
+    trim_threshold, mmap_threshold = -1, -3  # mallopt(3)
+    libc.mallopt(trim_threshold, 1 << 30)
+    libc.mallopt(mmap_threshold, 1 << 30)
 
 
 def _generator(seed: int) -> torch.Generator:

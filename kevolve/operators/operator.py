@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
@@ -29,9 +31,9 @@ class Workload:
     """One concrete size, dtype, layout and length distribution of an operator.
 
     `sizes` names the operator's dimensions (for jagged operators `batch`, `max_length`, `dim`);
-    `lengths` and `values` name a regime of `inputs.py`; `layout` is `contiguous`, `strided` or
-    `misaligned` (the base address is offset by one element); `weight` is the share of the user's
-    traffic it stands for.
+    `lengths` and `values` name a regime of `inputs.py`; `layout` is `contiguous`, `strided` (the last
+    dimension of every input skips each second element) or `misaligned` (every base address is offset by
+    one element); `weight` is the share of the user's traffic it stands for.
     """
 
     name: str
@@ -95,10 +97,14 @@ class Mismatch:
 
 
 class Operator(ABC):
-    """What is computed. Subclasses set `name` and `arguments` and implement the abstract methods."""
+    """What is computed. Subclasses set the class variables and implement the abstract methods.
+
+    `sizes` are the names that a workload's `sizes` must give, all of them and no others.
+    """
 
     name: ClassVar[str]
     arguments: ClassVar[tuple[Argument, ...]]
+    sizes: ClassVar[tuple[str, ...]]
 
     def __init__(self, workloads: tuple[Workload, ...]):
         self.workloads = workloads
@@ -106,6 +112,28 @@ class Operator(ABC):
     @abstractmethod
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
         """Fresh inputs for `workload`; every call draws new content from `rng`."""
+
+    @abstractmethod
+    def capacity(self, workload: Workload) -> dict[str, int]:
+        """The most elements that each tensor argument, input or output, can ever have: what memory to set aside."""
+
+    def refresh(
+        self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
+    ) -> Inputs:
+        """Other content of the same distribution, cheaply enough for every timed call.
+
+        `inputs` come from `make_inputs(workload, ...)`; they stay as they are and may serve any number of calls.
+        Sizes that are drawn (lengths) are drawn anew. `into` gives flat buffers of `capacity(workload)` elements
+        by input name: the new tensors are then contiguous views of their beginnings.
+        """
+        fresh = self.make_inputs(workload, rng)
+        if into is None:
+            return fresh
+        tensors = {
+            name: into[name][: tensor.numel()].view(tensor.shape).copy_(tensor)
+            for name, tensor in fresh.tensors.items()
+        }
+        return Inputs(tensors, fresh.scalars)
 
     @abstractmethod
     def oracle(self, inputs: Inputs) -> Outputs:
@@ -123,21 +151,42 @@ class Operator(ABC):
     def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
         """None if `outputs` (in the workload's dtype) agree with `expected` (float64)."""
 
+    def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """Shape of each tensor argument, input or output, by name, when the scalars have these values."""
+        return {
+            argument.name: tuple(_dimension(d, scalars) for d in argument.shape)
+            for argument in self.arguments
+            if argument.kind != "scalar"
+        }
+
     def output_shapes(self, inputs: Inputs) -> dict[str, tuple[int, ...]]:
         """Shape of each output for these inputs, by name."""
-        return {
-            argument.name: tuple(_dimension(d, inputs.scalars) for d in argument.shape)
-            for argument in self.arguments
-            if argument.kind == "output"
-        }
+        shapes = self.shapes(inputs.scalars)
+        return {argument.name: shapes[argument.name] for argument in self.arguments if argument.kind == "output"}
 
     @property
     def version(self) -> str:
-        """Changes whenever the operator's code or workloads change: part of a verdict's key."""
-        text = inspect.getsource(type(self)) + json.dumps(
-            [asdict(w) for w in self.workloads], sort_keys=True, default=dict
+        """Changes whenever the operator's code, what it builds on, or its workloads change: part of a verdict's key."""
+        sources = [inspect.getsource(module) for module in _foundations(type(self).__module__)]
+        workloads = json.dumps([asdict(w) for w in self.workloads], sort_keys=True, default=dict)
+        return hashlib.sha256("\0".join([*sources, workloads]).encode()).hexdigest()[:12]
+
+
+def _foundations(module_name: str) -> list[ModuleType]:
+    """The module and every module of kevolve.operators that it takes names from, directly or not, by name."""
+    found: dict[str, ModuleType] = {}
+    pending = [module_name]
+    while pending:
+        name = pending.pop()
+        if name in found or name not in sys.modules:
+            continue
+        found[name] = sys.modules[name]
+        owners = (
+            value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            for value in vars(found[name]).values()
         )
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        pending += [owner for owner in owners if isinstance(owner, str) and owner.startswith("kevolve.operators.")]
+    return [found[name] for name in sorted(found)]
 
 
 def _dimension(text: str, scalars: Mapping[str, int]) -> int:

@@ -1,0 +1,300 @@
+"""Inputs: which lengths, which values and which memory layouts do workloads ask for by name?
+
+Three tables, `LENGTHS`, `VALUES` and `LAYOUTS`, hold every regime that a workload may name. All randomness
+comes from the `torch.Generator` that is handed in. Lengths follow what is published of recommendation
+traffic and tritonbench's own generator (operators.md 2.3 and 3); the adversarial ones follow public faults of
+jagged kernels (operators.md 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+DTYPES = ("float32", "bfloat16")
+INDEX_DTYPES = ("int32", "int64")
+
+# ---------------------------------------------------------------------------------------------- lengths
+
+
+def _all_long(batch: int, longest: int) -> int:
+    return batch * longest
+
+
+@dataclass(frozen=True)
+class LengthRegime:
+    """How long the rows of a jagged tensor are.
+
+    `draw(batch, longest, rng)` gives int64 lengths [batch]; `bound(batch, longest)` is the most that they can
+    ever sum to; `tail` is how many rows of values follow the last row's end (nobody may read them).
+    """
+
+    draw: Callable[[int, int, torch.Generator], torch.Tensor]
+    bound: Callable[[int, int], int] = _all_long
+    tail: int = 0
+
+
+def _integers(low: int, high: int, size: int, rng: torch.Generator) -> torch.Tensor:
+    """Uniform integers of [low, high], both included."""
+    return torch.randint(low, max(low, high) + 1, (size,), generator=rng)
+
+
+def _uniform(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    return _integers(0, longest, batch, rng)
+
+
+def _tritonbench(sparsity: float) -> LengthRegime:
+    """tritonbench's generator: its sparsity is not the share of missing cells that results (operators.md 2.3)."""
+
+    def draw(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+        mean, margin = int(longest * (1 - sparsity)), int(0.3 * longest)
+        return _integers(max(mean - margin, min(1, longest)), min(mean + margin, longest), batch, rng)
+
+    return LengthRegime(draw)
+
+
+def _force_one(lengths: torch.Tensor, longest: int, rng: torch.Generator) -> torch.Tensor:
+    """One row, anywhere, of the greatest length."""
+    if len(lengths):
+        lengths[torch.randint(len(lengths), (1,), generator=rng)] = longest
+    return lengths
+
+
+def _exponential(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    """Mean 0.36 of the maximum before clipping, every row at least 1, one row at the maximum."""
+    lengths = torch.empty(batch).exponential_(generator=rng).mul_(0.36 * longest).long()
+    return _force_one(lengths.clamp_(min(1, longest), longest), longest, rng)
+
+
+def _lognormal(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    """Sigma 1, median a quarter of the maximum, clipped there."""
+    return torch.randn(batch, generator=rng).exp_().mul_(0.25 * longest).long().clamp_(0, longest)
+
+
+def _one_giant_others(batch: int, longest: int) -> int:
+    """The greatest length of the other rows, so that all of them together hold about 10 % of all cells."""
+    return max(1, round(2 * longest / (9 * max(1, batch - 1))))
+
+
+def _one_giant(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    lengths = _integers(0, min(longest, _one_giant_others(batch, longest)), batch, rng)
+    return _force_one(lengths, longest, rng)
+
+
+def _one_giant_bound(batch: int, longest: int) -> int:
+    return min(batch * longest, longest + max(0, batch - 1) * _one_giant_others(batch, longest))
+
+
+def _mostly_empty(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    """60 % of the rows are empty, the others uniform from 1."""
+    lengths = _integers(min(1, longest), longest, batch, rng)
+    lengths[torch.randperm(batch, generator=rng)[: round(0.6 * batch)]] = 0
+    return lengths
+
+
+def _truncated(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+    """About half of the rows are longer than the declared maximum; the first certainly is."""
+    lengths = _integers(0, 2 * longest + 1, batch, rng)
+    lengths[:1] = 2 * longest + 1
+    return lengths
+
+
+def _truncated_bound(batch: int, longest: int) -> int:
+    return batch * (2 * longest + 1)
+
+
+def _emptied(where: Callable[[int], slice]) -> LengthRegime:
+    """Uniform from 1, but the rows of `where(batch)` are empty."""
+
+    def draw(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+        lengths = _integers(min(1, longest), longest, batch, rng)
+        lengths[where(batch)] = 0
+        return lengths
+
+    return LengthRegime(draw)
+
+
+def _every(length: int) -> LengthRegime:
+    """All rows have `length`, or the maximum where `length` is negative or greater."""
+
+    def draw(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+        return torch.full((batch,), longest if length < 0 else min(length, longest))
+
+    return LengthRegime(draw)
+
+
+def _tiles(*around: int) -> LengthRegime:
+    """Row lengths go round the multiples of usual vector and tile sizes, displaced by `around`."""
+
+    def draw(batch: int, longest: int, rng: torch.Generator) -> torch.Tensor:
+        edges = [tile + by for tile in (4, 8, 16, 32, 64, 128, 256) for by in around]
+        usable = [edge for edge in edges if edge <= longest] or [longest]
+        return torch.tensor([usable[i % len(usable)] for i in range(batch)], dtype=torch.int64)
+
+    return LengthRegime(draw)
+
+
+LENGTHS: dict[str, LengthRegime] = {
+    "uniform": LengthRegime(_uniform),
+    "uniform_tail": LengthRegime(_uniform, tail=11),
+    "tritonbench_10": _tritonbench(0.10),
+    "tritonbench_50": _tritonbench(0.50),
+    "tritonbench_90": _tritonbench(0.90),
+    "exponential": LengthRegime(_exponential),
+    "lognormal": LengthRegime(_lognormal),
+    "one_giant": LengthRegime(_one_giant, _one_giant_bound),
+    "mostly_empty": LengthRegime(_mostly_empty),
+    "full": _every(-1),
+    "truncated": LengthRegime(_truncated, _truncated_bound),
+    "truncated_tail": LengthRegime(_truncated, _truncated_bound, tail=11),
+    "empty_first": _emptied(lambda batch: slice(0, max(1, batch // 3))),
+    "empty_last": _emptied(lambda batch: slice(batch - max(1, batch // 3), batch)),
+    "empty_run": _emptied(lambda batch: slice(batch // 3, batch // 3 + max(1, batch // 3))),
+    "all_empty": _every(0),
+    "all_empty_tail": LengthRegime(_every(0).draw, tail=11),
+    "all_one": _every(1),
+    "tile": _tiles(0),
+    "tile_plus_minus": _tiles(-1, 1),
+}
+
+# ----------------------------------------------------------------------------------------------- values
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows of values count: `spans[b]` is the half-open range of rows that row b of the batch uses."""
+
+    spans: tuple[tuple[int, int], ...]
+    total: int
+
+    def longest_span(self) -> slice:
+        """The rows of the longest span: where a regime puts its one special row. May be empty."""
+        return slice(*max(self.spans, key=lambda span: span[1] - span[0], default=(0, 0)))
+
+    def unread(self) -> torch.Tensor:
+        """Bool [total]: rows that no result may depend on."""
+        unread = torch.ones(self.total, dtype=torch.bool)
+        for start, end in self.spans:
+            unread[start:end] = False
+        return unread
+
+
+@dataclass(frozen=True)
+class ValueRegime:
+    """What the values are. `fill(values, rows, rng)` overwrites values, float32 [total, dim].
+
+    `exact`: small integers, whose sums are exact in float32 in any order. `movable`: the content has no tie to
+    its rows, so that the same values shifted to other rows are as good (what makes `refresh` cheap).
+    """
+
+    fill: Callable[[torch.Tensor, Rows, torch.Generator], object]
+    exact: bool = False
+    movable: bool = True
+
+
+def _normal(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> torch.Tensor:
+    return values.normal_(generator=rng)
+
+
+def _wide(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    """Magnitudes over eight decades, all in one row."""
+    exponents = torch.empty_like(values).uniform_(-4, 4, generator=rng)
+    values.normal_(generator=rng).mul_(torch.pow(10.0, exponents))
+
+
+def _cancellation(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    """Neighbouring rows cancel but for a ten-thousandth: the sum is far smaller than what is summed."""
+    values.normal_(generator=rng)
+    pairs = len(values) // 2 * 2
+    small = values[1:pairs:2].clone()
+    values.mul_(1e4)
+    values[1:pairs:2] = small - values[0:pairs:2]
+
+
+def _sprinkle(cell: float, share: float) -> ValueRegime:
+    """Normal, with `share` of the cells set to `cell`."""
+
+    def fill(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+        chosen = torch.empty_like(values).uniform_(generator=rng) < share
+        values.normal_(generator=rng).masked_fill_(chosen, cell)
+
+    return ValueRegime(fill, movable=False)
+
+
+def _one_cell(cell: float) -> ValueRegime:
+    """Normal, but the middle row of the longest span holds `cell` in every second column."""
+
+    def fill(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+        span = rows.longest_span()
+        middle = (span.start + span.stop) // 2
+        values.normal_(generator=rng)
+        values[middle : min(middle + 1, span.stop), ::2] = cell
+
+    return ValueRegime(fill, movable=False)
+
+
+def _all_of_one(cell: float) -> ValueRegime:
+    """Normal, but the whole longest span holds `cell`."""
+
+    def fill(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+        values.normal_(generator=rng)[rows.longest_span()] = cell
+
+    return ValueRegime(fill, movable=False)
+
+
+def _nan_unread(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    values.normal_(generator=rng)[rows.unread()] = torch.nan
+
+
+VALUES: dict[str, ValueRegime] = {
+    "normal": ValueRegime(_normal),
+    "uniform": ValueRegime(lambda values, rows, rng: values.uniform_(-1, 1, generator=rng)),
+    "shifted": ValueRegime(lambda values, rows, rng: values.normal_(mean=3, generator=rng)),
+    "wide": ValueRegime(_wide),
+    "integers": ValueRegime(lambda values, rows, rng: values.random_(-8, 9, generator=rng), exact=True),
+    "ones": ValueRegime(lambda values, rows, rng: values.fill_(1), exact=True),
+    # Far enough below zero that exp(value) is 0 in float32: a maximum that starts from 0 shows.
+    "all_negative": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).abs_().mul_(-10).sub_(150)),
+    "large": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4)),
+    "cancellation": ValueRegime(_cancellation, movable=False),
+    "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
+    "neg_inf_row": _all_of_one(-torch.inf),
+    "pos_inf_cell": _one_cell(torch.inf),
+    "nan_row": _one_cell(torch.nan),
+    "nan_unread": ValueRegime(_nan_unread, movable=False),
+}
+
+# ---------------------------------------------------------------------------------------------- layouts
+
+
+def _strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Every second element of a buffer twice as wide. The gaps hold NaN, or for integers a copy."""
+    wide = tensor.repeat_interleave(2, dim=-1)
+    if tensor.is_floating_point():
+        wide[..., 1::2] = torch.nan
+    return wide[..., ::2]
+
+
+def _misaligned(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor one element past the start of its allocation: no vector load may assume alignment."""
+    buffer = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
+    return buffer[1:].view(tensor.shape).copy_(tensor)
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": lambda tensor: tensor,
+    "strided": _strided,
+    "misaligned": _misaligned,
+}
+
+
+def shifted_copy(source: torch.Tensor, target: torch.Tensor, start: int) -> torch.Tensor:
+    """Fill flat `target` with flat `source` read from element `start`, round and round. Copies only."""
+    done, position = 0, start
+    while done < len(target):
+        count = min(len(target) - done, len(source) - position)
+        target[done : done + count] = source[position : position + count]
+        done, position = done + count, 0
+    return target

@@ -1,0 +1,77 @@
+"""jagged_sum: the sum over each row of a jagged tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+
+from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, check_close, check_exact, check_form, output_rounding
+from kevolve.operators.inputs import VALUES
+from kevolve.operators.jagged.jagged import JaggedOperator, spans
+from kevolve.operators.jagged.sum_baselines import sum_baselines
+from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Mismatch, Outputs, Workload
+
+
+class JaggedSum(JaggedOperator):
+    """out[b, :] is the sum of values[t, :] over offsets[b] <= t < offsets[b + 1].
+
+    values: [total, dim] float32 or bfloat16; offsets: [batch + 1] int32 or int64. out: [batch, dim] in the dtype
+    of values, accumulated in at least float32. An empty row gives 0; NaN and infinities stay in their own row
+    and column; rows of values past offsets[batch] are not read into any result. Any size may be 0.
+
+    C entry point (all pointers to contiguous memory, aligned to one element):
+    `void jagged_sum(const VALUE *values, const INDEX *offsets, VALUE *out, int64_t batch, int64_t total, int64_t dim)`
+
+    Source: operators.md J6.
+    """
+
+    name: ClassVar[str] = "jagged_sum"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("values", "input", "value", ("total", "dim"), "rows of all batch entries, one after the other"),
+        Argument("offsets", "input", "index", ("batch + 1",), "where each batch entry begins, and where the last ends"),
+        Argument("out", "output", "value", ("batch", "dim"), "the sum of each batch entry's rows"),
+        Argument("batch", "scalar", "int64"),
+        Argument("total", "scalar", "int64", meaning="rows of values; may exceed offsets[batch]"),
+        Argument("dim", "scalar", "int64"),
+    )
+
+    def oracle(self, inputs: Inputs) -> Outputs:
+        return {"out": _sum_rows(inputs, inputs.values.cpu().double())}
+
+    def baselines(self, device: str) -> Mapping[str, Baseline]:
+        return sum_baselines()
+
+    def cost(self, inputs: Inputs) -> Cost:
+        """Every used value read once, every result written once, the offsets read once; one addition a value."""
+        used = sum(end - start for start, end in spans(inputs)) * inputs.dim
+        values, offsets = inputs.values, inputs.offsets
+        moved = (used + inputs.batch * inputs.dim) * values.element_size() + offsets.numel() * offsets.element_size()
+        return Cost(bytes=moved, flops=used)
+
+    def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
+        """Exact for small integers, else within what a float32 sum of these values in any order loses.
+
+        n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to about
+        sqrt(n) roundoffs of that sum; twice that is allowed, and never more than a 4,096th of it.
+        """
+        dtype = getattr(torch, workload.dtype)
+        if mismatch := check_form(outputs, self.output_shapes(inputs), dtype):
+            return mismatch
+        wanted = expected["out"]
+        if VALUES[workload.values].exact:
+            return check_exact("out", outputs["out"], wanted)
+        lengths = inputs.offsets.cpu().diff().double()[:, None]
+        share = (2 * FLOAT32_ROUNDOFF * lengths.sqrt()).clamp_(max=2.0**-12)
+        magnitude = _sum_rows(inputs, inputs.values.cpu().double().abs_())
+        tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
+        return check_close("out", outputs["out"], wanted, tolerance)
+
+
+def _sum_rows(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
+    """float64 [batch, dim]: the sum of each span of `values`."""
+    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+    for b, (start, end) in enumerate(spans(inputs)):
+        out[b] = values[start:end].sum(dim=0)
+    return out

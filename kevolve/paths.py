@@ -1,0 +1,29 @@
+"""Where kevolve's data files are: beside the package when installed, in the repository otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+_REPOSITORY = _PACKAGE.parent
+
+
+def conf_dir() -> Path:
+    """The configuration tree."""
+    installed = _PACKAGE / "conf"
+    return installed if installed.is_dir() else _REPOSITORY / "conf"
+
+
+def seeds_dir() -> Path:
+    """The plain starting programs: `<operator>/<name>.<suffix>`."""
+    installed = _PACKAGE / "seeds"
+    return installed if installed.is_dir() else _REPOSITORY / "populations" / "seeds"
+
+
+def cache_dir() -> Path:
+    """Per-user cache for what is measured once per machine. `KEVOLVE_CACHE` moves it."""
+    chosen = os.environ.get("KEVOLVE_CACHE")
+    root = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kevolve"
+    root.mkdir(parents=True, exist_ok=True)
+    return root

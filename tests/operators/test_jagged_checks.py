@@ -1,0 +1,145 @@
+"""Wrong answers are rejected, honest float32 ones accepted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from faulty_and_honest import FAULTY, HONEST
+from operator_cases import OPERATORS, drawn, names, right_answer, value_dtype, verdict
+
+from kevolve.operators.operator import Inputs
+
+EVERY = [(operator, name) for operator in OPERATORS for name in names(operator, "search", "holdout", "adversarial")]
+
+
+def rejected_on_every_search_workload(operator: str, wrong) -> None:
+    for name in names(operator, "search"):
+        mismatch = verdict(operator, name, wrong(name))
+        assert mismatch is not None, name
+        assert "expected" in mismatch.detail
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_zeros_are_rejected_by_every_operator(operator):
+    rejected_on_every_search_workload(operator, lambda name: torch.zeros_like(right_answer(operator, name)))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_ones_are_rejected_by_every_operator(operator):
+    rejected_on_every_search_workload(operator, lambda name: torch.ones_like(right_answer(operator, name)))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_mean_of_the_answer_everywhere_is_rejected_by_every_operator(operator):
+    def constant(name):
+        right = right_answer(operator, name)
+        return torch.full_like(right, float(right.float().mean()))
+
+    rejected_on_every_search_workload(operator, constant)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_input_passed_through_is_rejected_by_every_operator(operator):
+    def passed(name):
+        right, values = right_answer(operator, name), drawn(operator, name)[2].values
+        return values[: len(right)].clone()
+
+    rejected_on_every_search_workload(operator, passed)
+
+
+@pytest.mark.parametrize("zeroed", ["values", "offsets"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_answer_that_ignores_an_input_is_rejected_by_every_operator(operator, zeroed):
+    def blind(name):
+        op, workload, inputs, _ = drawn(operator, name)
+        tensors = {**inputs.tensors, zeroed: torch.zeros_like(inputs.tensors[zeroed])}
+        return op.oracle(Inputs(tensors, inputs.scalars))["out"].to(value_dtype(workload))
+
+    rejected_on_every_search_workload(operator, blind)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_shuffled_and_displaced_rows_are_rejected_by_every_operator(operator):
+    rng = torch.Generator().manual_seed(3)
+
+    def shuffled(name):
+        right = right_answer(operator, name)
+        return right[torch.randperm(len(right), generator=rng)]
+
+    rejected_on_every_search_workload(operator, shuffled)
+    rejected_on_every_search_workload(operator, lambda name: right_answer(operator, name).roll(1, 0))
+    rejected_on_every_search_workload(operator, lambda name: right_answer(operator, name).roll(1, 1))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_one_wrong_element_among_all_is_found_and_named(operator):
+    right = right_answer(operator, "small").clone()
+    right[5, 7] *= 1.001
+    mismatch = verdict(operator, "small", right)
+    assert mismatch is not None
+    assert "rounding" in mismatch.reason
+    assert mismatch.detail.startswith("out[5, 7]: expected ")
+    assert f"1 of {right.numel()} elements" in mismatch.detail
+
+
+@pytest.mark.parametrize(("operator", "name"), EVERY)
+def test_the_rounded_oracle_is_accepted_on_every_workload(operator, name):
+    assert verdict(operator, name, right_answer(operator, name)) is None
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_nan_or_infinity_where_a_number_belongs_is_rejected(operator, bad):
+    for name in ("int32_offsets", "bf16_normal", "wide_magnitudes"):
+        out = right_answer(operator, name).clone()
+        out[0, 3] = bad
+        assert verdict(operator, name, out) is not None, name
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_number_where_nan_or_infinity_belongs_is_rejected(operator):
+    for name in ("nan_in_one_row", "nan_in_one_row_bfloat16", "pos_inf_cell", "neg_inf_row"):
+        right = right_answer(operator, name)
+        assert not bool(right.isfinite().all()), name
+        for number in (0.0, 1.0, 3e38):
+            finite = torch.where(right.isfinite(), right, torch.full_like(right, number))
+            mismatch = verdict(operator, name, finite)
+            assert mismatch is not None, (name, number)
+            assert "NaN" in mismatch.reason or "infinity" in mismatch.reason
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_shape_dtype_and_names_must_be_exact(operator):
+    op, workload, inputs, expected = drawn(operator, "int32_offsets")
+    right = right_answer(operator, "int32_offsets")
+    for outputs, told in (
+        ({"out": right.flatten()}, "shape"),
+        ({"out": right[:-1]}, "shape"),
+        ({"out": right[None]}, "shape"),
+        ({"out": right.double()}, "dtype"),
+        ({"out": right.bfloat16()}, "dtype"),
+        ({"result": right}, "names"),
+        ({}, "names"),
+    ):
+        mismatch = op.check(workload, outputs, expected, inputs)
+        assert mismatch is not None
+        assert told in mismatch.reason
+
+
+@pytest.mark.parametrize(("operator", "way"), [(operator, way) for operator in OPERATORS for way in HONEST[operator]])
+def test_honest_float32_arithmetic_is_accepted_on_every_workload(operator, way):
+    for name in ("small", *names(operator, "adversarial")):
+        _, workload, inputs, _ = drawn(operator, name)
+        out = HONEST[operator][way](inputs).to(value_dtype(workload))
+        assert verdict(operator, name, out) is None, name
+
+
+@pytest.mark.parametrize(
+    ("operator", "fault", "caught_by"),
+    [(operator, fault, names) for operator in OPERATORS for fault, (_, names) in FAULTY[operator].items()],
+)
+def test_faulty_arithmetic_is_rejected_where_it_should_show(operator, fault, caught_by):
+    wrong, _ = FAULTY[operator][fault]
+    for name in caught_by:
+        _, workload, inputs, _ = drawn(operator, name)
+        assert verdict(operator, name, wrong(inputs).to(value_dtype(workload))) is not None, name
