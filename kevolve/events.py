@@ -1,0 +1,153 @@
+"""The event log: one JSON object a line, only ever appended to, from which everything else can be derived.
+
+A line holds `seq` (1, 2, ...), `time` (seconds since 1970), `kind`, `data` and last a `checksum` over what stands
+before it. What happens to a program is told by its events in this order:
+
+    asked      an island wants a child: operator, device, island, lane, request, random_state; `asked` numbers it
+    proposed   the answer: attempt, program {id, language, source (blob), parents, origin}, tokens, cost_usd;
+               `retried` if the program was known and another attempt follows
+    refused    or none, and why; `fault` if the proposer failed rather than declined
+    submitted  the built program goes to the device: artefact
+    judged     its verdict: number (of new judgements in this search; 0 for a starting program), reused, judgement
+    told       the island has heard it
+
+Besides: `opened` {config, environment, started}, `surveyed` {times_us, dropped}, `migrated` {moves}, `confirmed`
+{judgement, champion, reason} and `closed` {reason}. Every event but the first and last names operator and device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kevolve.errors import UsageError
+
+SCHEMA = 1
+DURABLE = frozenset({"opened", "judged", "confirmed", "closed"})
+
+_CHECKSUM = ',"checksum":"'
+_TAIL = len(_CHECKSUM) + 8 + len('"}')
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened. `data` is plain JSON; its fields depend on `kind` (see the module's head)."""
+
+    seq: int
+    time: float
+    kind: str
+    data: Mapping[str, Any]
+
+
+class EventLog:
+    """Appends to one log file. Verdicts are on the disk when `append` returns, other events with the system."""
+
+    def __init__(self, path: Path) -> None:
+        """Open `path` for appending, creating it; a torn last line is cut off. UsageError on a damaged log."""
+        self.path = path
+        self.last = 0
+        sound = 0
+        if path.exists():
+            for event, end in _scan(path):
+                self.last, sound = event.seq, end
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        os.ftruncate(self._file, sound)
+        self._size = sound
+        sync_folder(path.parent)
+
+    def append(self, kind: str, data: Mapping[str, Any]) -> Event:
+        """Store one event. OSError (a full disk) leaves the log as it was before."""
+        event = Event(self.last + 1, time.time(), kind, data)
+        line = _line(event)
+        try:
+            if os.write(self._file, line) != len(line):
+                raise OSError(f"only part of event {event.seq} could be written to {self.path}: is the disk full?")
+        except OSError:
+            # Half a line in the middle of the log would make the whole run unreadable.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        if kind in DURABLE:
+            os.fsync(self._file)
+        self.last, self._size = event.seq, self._size + len(line)
+        return event
+
+    def close(self) -> None:
+        os.fsync(self._file)
+        os.close(self._file)
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a log, oldest first, without a torn last line. UsageError names a line that is damaged."""
+    for event, _ in _scan(path):
+        yield event
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names that were created in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _line(event: Event) -> bytes:
+    fields: dict[str, Any] = {"seq": event.seq, "time": event.time, "kind": event.kind, "data": event.data}
+    if event.seq == 1:
+        fields = {"schema": SCHEMA, **fields}
+    body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return body[:-1] + f'{_CHECKSUM}{zlib.crc32(body):08x}"}}\n'.encode()
+
+
+def _scan(path: Path) -> Iterator[tuple[Event, int]]:
+    """Every sound event with the offset at which its line ends."""
+    end = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                event = _parse(line, number)
+            except _Torn:
+                if file.read(1):
+                    raise _damaged(path, number, "it is not a whole JSON object") from None
+                return
+            except ValueError as error:
+                raise _damaged(path, number, str(error)) from None
+            end += len(line)
+            yield event, end
+
+
+class _Torn(Exception):
+    """The line was cut off while it was written."""
+
+
+def _parse(line: bytes, number: int) -> Event:
+    if not line.endswith(b"\n"):
+        raise _Torn
+    text = line[:-1]
+    try:
+        record = json.loads(text)
+    except ValueError:
+        raise _Torn from None
+    body = text[:-_TAIL] + b"}"
+    if not isinstance(record, dict) or record.get("checksum") != f"{zlib.crc32(body):08x}":
+        raise ValueError("its checksum does not fit its content")
+    if record["seq"] != number:
+        raise ValueError(f"it says seq {record['seq']}, but {number} should come here")
+    if number == 1 and record.get("schema") != SCHEMA:
+        raise ValueError(f"it has schema {record.get('schema')}, and this version of kevolve reads {SCHEMA}")
+    return Event(record["seq"], record["time"], record["kind"], record["data"])
+
+
+def _damaged(path: Path, number: int, problem: str) -> UsageError:
+    return UsageError(
+        f"{path}, line {number}: {problem}. Nothing was changed.\n"
+        f"  Restore the file from a backup, or keep the part before it: head -n {number - 1} {path.name} > sound.jsonl"
+    )

@@ -1,0 +1,394 @@
+"""Evolution: the driver. From a configuration to champions, with every verdict on disk on the way.
+
+The driver is the only writer of events and submits every judgement. Each of `lanes` coroutines takes one program at
+a time from an island's request to the verdict that the island hears; there are no generations and no barrier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kevolve.errors import FaultsStopped, UsageError
+from kevolve.population import Population, open_run, write_atomically
+from kevolve.search import opening
+from kevolve.search.confirmation import crown, write_champions
+from kevolve.search.judging import Ready, build, measure, seed_of, survey_of
+from kevolve.search.lineage import Lineage, Step
+from kevolve.search.listener import Audience, Listener
+from kevolve.search.phases import Phases
+from kevolve.search.policies.migration import ring
+from kevolve.search.policies.policy import Search
+from kevolve.search.proposing import in_one_line
+from kevolve.search.steps import Steps
+from kevolve.search.stopping import Stopping
+from kevolve.search.workers import RAY, Workers
+from kevolve.summary import Summary, Tally
+from kevolve.verdict import Fault, Judgement, Rejected
+
+if TYPE_CHECKING:
+    from kevolve.config import Config
+    from kevolve.judge.lease import Lease
+    from kevolve.propose.proposer import Proposer
+
+log = logging.getLogger(__name__)
+
+QUIET_EVERY_SECONDS = 20.0  # between summaries written and listeners flushed while the run goes on
+WATCH_SECONDS = 5.0  # between looks at whether the cluster is still there
+GIVE_BACK_SECONDS = 20.0  # for a device to be given back
+DRAIN_SECONDS = 120.0  # for what is under way when the asking ends; then it is left for a resume
+
+
+def evolve(
+    config: Config,
+    listeners: Sequence[Listener] = (),
+    *,
+    leases: Sequence[Lease] | None = None,
+    proposer: Proposer | None = None,
+    workers: Workers = RAY,
+    started: float | None = None,
+) -> Summary:
+    """Run the search that `config` describes, or go on with it, and return what it has come to.
+
+    `leases` and `proposer` are made from the configuration unless given; `started` is when the command began, for
+    the budget. Raises UsageError before anything is changed, and FaultsStopped, with everything saved,
+    if the machine kept failing.
+    """
+    started = time.time() if started is None else started
+    audience = Audience(listeners)
+    if config.name is None:
+        raise UsageError("name: the run has none. Type name=..., or start it with python -m kevolve.run.")
+    with open_run(Path(config.runs_dir), config.name, resume=config.resume) as population:
+        lineage, tally = opening.recall(population, config)
+        if lineage.config:
+            audience.recalled(population.recall())
+        if opening.is_complete(lineage, config):
+            audience.closed(tally.summary())
+            return tally.summary()
+        with workers.up(config.cluster):
+            driver = Driver(config, population, lineage, tally, audience, workers, started)
+            return asyncio.run(driver.run(leases, proposer))
+
+
+class Driver:
+    """One session of a run."""
+
+    def __init__(
+        self,
+        config: Config,
+        population: Population,
+        lineage: Lineage,
+        tally: Tally,
+        audience: Audience,
+        workers: Workers,
+        started: float,
+    ) -> None:
+        self.config = config
+        self.population = population
+        self.lineage = lineage
+        self.tally = tally
+        self.audience = audience
+        self.workers = workers
+        self.started = started
+        self.stopping = Stopping(config.budget, lineage, started, tally.seconds)
+        self.phases = Phases()
+        self.changed = asyncio.Event()
+        self.asking: Counter[Search] = Counter()
+        self.migrating: set[Search] = set()
+        self.quiet_at = time.monotonic()
+
+    async def run(self, leases: Sequence[Lease] | None, proposer: Proposer | None) -> Summary:
+        """Everything, from leases to champions."""
+        self.leases = {lease.device: lease for lease in leases or _open_leases(self.config)}
+        try:
+            self.open(proposer or _proposer(self.config))
+            with self.stopping.on_signals():
+                return self.close(await self.search())
+        finally:
+            await self.give_back()
+
+    async def give_back(self) -> None:
+        """Close every lease. One that cannot be closed, because Ray is gone, does not hide why the run ended."""
+        for device, lease in self.leases.items():
+            try:
+                await asyncio.wait_for(lease.close(), GIVE_BACK_SECONDS)
+            except Exception as error:
+                log.warning("%s could not be given back: %s", device, in_one_line(error) or "no answer")
+
+    def open(self, proposer: Proposer) -> None:
+        """Store that the session begins, and get what it works with."""
+        name = self.population.folder.name
+        environment = opening.environment_of(list(self.leases.values()), self.lineage, name)
+        self.starting = {
+            Search(operator, device): opening.starting_programs(operator, lease.languages)
+            for device, lease in self.leases.items()
+            for operator in self.config.operators
+        }
+        opening.write_config(self.population.folder, self.config)
+        self.store(
+            "opened", {"config": asdict(self.config), "environment": environment, "started": self.started, "name": name}
+        )
+        for search in self.starting:
+            self.lineage.state(search)
+        self.islands = self.workers.islands(self.config.policy, self.config.seed, self.lineage.memories)
+        self.steps = Steps(
+            self.config.seed,
+            self.leases,
+            self.lineage,
+            self.population,
+            self.store,
+            self.workers.proposing(proposer),
+            self.islands,
+        )
+        unfinished = [step for state in self.lineage.searches.values() for step in state.open.values()]
+        self.unfinished = deque(sorted(unfinished, key=lambda step: step.asked or 0))
+
+    async def search(self) -> str | None:
+        """The search itself; returns what trouble ended it, if trouble did."""
+        from ray.exceptions import RayError
+
+        me = asyncio.current_task()
+        assert me is not None
+        self.stopping.cancel = me.cancel
+        watch = asyncio.create_task(self.watch(me))
+        try:
+            await self.judge_starting_programs()
+            await self.steady_state()
+            await self.confirm()
+        except asyncio.CancelledError:
+            me.uncancel()
+            if watch.done():
+                self.stopping.reason = "faults"
+                return "no node of the Ray cluster is alive"
+            if not self.stopping.is_cancelled:
+                raise
+        except (FaultsStopped, RayError) as error:
+            log.error("the run stops", exc_info=error)
+            self.stopping.reason = "faults"
+            return in_one_line(error)
+        finally:
+            self.stopping.cancel = None  # saving is not to be cancelled
+            watch.cancel()
+        return None
+
+    async def watch(self, work: asyncio.Task[Any]) -> None:
+        """End the work when the cluster is gone: Ray may let a call to a lost device wait for ever."""
+        while self.workers.are_alive():
+            await asyncio.sleep(WATCH_SECONDS)
+        work.cancel()
+
+    async def judge_starting_programs(self) -> None:
+        """Survey every search's baselines, judge its starting programs and tell them to every island."""
+        for search, programs in self.starting.items():
+            for program in programs:
+                self.steps.begin(search, program)
+            await self.survey(search)
+            for step in self.lineage.state(search).starting.values():
+                if self.stopping.reason is not None:
+                    return
+                ready = await self.steps.develop(step)
+                if ready is not None:
+                    await self.steps.measure(step, ready)
+                await self.steps.tell(step)
+
+    async def survey(self, search: Search) -> None:
+        """Time the baselines, unless that is known."""
+        if self.lineage.state(search).survey is not None or self.stopping.reason is not None:
+            return
+        seed = seed_of(self.config.seed, search.operator, search.device, "survey")
+        survey = await survey_of(self.leases[search.device], search.operator, seed)
+        if isinstance(survey, Fault):
+            raise FaultsStopped(f"the baselines of {search} could not be timed ({survey.kind}): {survey.reason}")
+        times = {workload: dict(row) for workload, row in survey.times_us.items()}
+        dropped = {workload: dict(row) for workload, row in survey.dropped.items()}
+        place = {"operator": search.operator, "device": search.device}
+        self.store("surveyed", {**place, "times_us": times, "dropped": dropped})
+
+    async def steady_state(self) -> None:
+        """All lanes, until there is nothing more to ask for and what is under way has ended."""
+        lanes = {asyncio.create_task(self.lane(number)) for number in range(self.config.lanes)}
+        pending, drain_until = lanes, float("inf")
+        try:
+            while pending and time.monotonic() < drain_until:
+                done, pending = await asyncio.wait(pending, timeout=5, return_when=asyncio.FIRST_EXCEPTION)
+                for lane in done:
+                    lane.result()
+                if self.stopping.reason is not None:
+                    drain_until = min(drain_until, time.monotonic() + DRAIN_SECONDS)
+        finally:
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.gather(*lanes, return_exceptions=True)
+
+    async def lane(self, number: int) -> None:
+        """One program after another: ask, propose and build beside other lanes, measure, tell."""
+        while True:
+            async with self.phases.shared():
+                step = await self.next_step(number)
+                ready = await self.steps.develop(step) if step is not None else None
+            if step is None:
+                if self.stopping.reason is not None:
+                    return
+                # The budget is taken up by what is under way, which may yet turn out to be known and cost nothing.
+                await self.changed.wait()
+                continue
+            if ready is not None:
+                await self.measure(step, ready)
+            async with self.phases.shared():
+                await self.steps.tell(step)
+            self.changed.set()
+            self.changed = asyncio.Event()
+
+    async def measure(self, step: Step, ready: Ready) -> None:
+        """On an exclusive device, with nothing else of ours at work; on others beside everything but such a timing."""
+        lease = self.leases[step.search.device]
+        async with self.phases.alone() if lease.exclusive else self.phases.shared():
+            await self.steps.measure(step, ready)
+
+    async def next_step(self, lane: int) -> Step | None:
+        """A step that an earlier session left open, or else a new one; None if there is nothing to ask for now."""
+        if self.unfinished:
+            return self.unfinished.popleft()
+        if self.stopping.is_over():
+            return None
+        self.use_quiet_moment()
+        await self.migrate_where_due()
+        return await self.ask(lane)
+
+    async def ask(self, lane: int) -> Step | None:
+        """Ask the next island of the search that has asked least: searches and islands take turns."""
+        wanting = [
+            search
+            for search, state in self.lineage.searches.items()
+            if self.stopping.wants_more(state, self.asking[search])
+        ]
+        if not wanting or self.stopping.reason is not None:
+            return None
+        search = min(wanting, key=self.asks)
+        island = self.asks(search) % self.config.policy.islands
+        self.asking[search] += 1
+        try:
+            request, asks = await self.islands.ask(island, search)
+        finally:
+            self.asking[search] -= 1
+        asked = self.lineage.asked + 1
+        place = {"lane": lane, "asked": asked, "operator": search.operator, "device": search.device, "island": island}
+        self.store("asked", {**place, "request": asdict(request), "random_state": asks})
+        return self.lineage.state(search).open[asked]
+
+    def asks(self, search: Search) -> int:
+        """How often the search has asked, lanes that are just asking included."""
+        return sum(self.lineage.state(search).asks) + self.asking[search]
+
+    async def migrate_where_due(self) -> None:
+        """Every `migration_every` verdicts of a search, its islands exchange their best."""
+        policy = self.config.policy
+        for search, state in self.lineage.searches.items():
+            is_due = policy.migration_every > 0 and state.told // policy.migration_every > state.migrations
+            if not is_due or search in self.migrating:
+                continue
+            self.migrating.add(search)
+            try:
+                await self.migrate(search)
+            finally:
+                self.migrating.discard(search)
+
+    async def migrate(self, search: Search) -> None:
+        policy = self.config.policy
+        moves = ring(await self.islands.members(search), policy.migrants, policy.population)
+        records = [
+            {
+                "source": move.source,
+                "target": move.target,
+                "program": move.arrival.member.program,
+                "fitness": list(move.arrival.member.fitness),
+                "replaced": move.arrival.replaced,
+            }
+            for move in moves
+        ]
+        self.store("migrated", {"operator": search.operator, "device": search.device, "moves": records})
+        # All are sent before anything is awaited, so that islands hear in the order of the events.
+        await asyncio.gather(*[self.islands.hear(move.target, search, move.arrival) for move in moves])
+
+    async def confirm(self) -> None:
+        """Find every search's champion, unless somebody wants to leave or the machine fails."""
+        for search, state in self.lineage.searches.items():
+            if self.stopping.reason in ("interrupted", "faults"):
+                return
+            await crown(
+                state,
+                lambda program, search=search: self.again(search, program),  # type: ignore[misc]
+                lambda *found, search=search: self.confirmed(search, *found),
+                lambda: self.stopping.seconds_left <= 0 or self.stopping.reason == "interrupted",
+            )
+
+    async def again(self, search: Search, id: str) -> Judgement:
+        """Judge a program once more, on fresh data and all timed workloads."""
+        state, lease = self.lineage.state(search), self.leases[search.device]
+        program = self.lineage.program(search.operator, state.programs[id])
+        assert state.survey is not None
+        built = await build(lease, program)
+        if isinstance(built, Rejected | Fault):
+            return Judgement(lease.key(program), built)
+        seed = seed_of(self.config.seed, search.operator, search.device, id, "confirm")
+        return await measure(lease, state.survey, Ready(program, built), seed, confirm=True)
+
+    def confirmed(self, search: Search, program: str, judgement: Judgement, champion: bool, reason: str) -> None:
+        """Store what came of a confirmation."""
+        facts = {"program": program, "champion": champion, "reason": reason}
+        place = {"operator": search.operator, "device": search.device}
+        self.store("confirmed", {**place, **facts, "judgement": self.steps.record(judgement)})
+
+    def use_quiet_moment(self) -> None:
+        """Now and then, while nothing is timed: write the summary and let the listeners do their slow things."""
+        if time.monotonic() - self.quiet_at >= QUIET_EVERY_SECONDS:
+            self.write_summary(self.tally.summary())
+            self.audience.flush()
+            self.quiet_at = time.monotonic()
+
+    def store(self, kind: str, data: Mapping[str, Any]) -> None:
+        """The one way in which anything becomes known: on disk first, then to the lineage, then to whoever listens."""
+        event = self.population.append(kind, data)
+        self.lineage.heard(event)
+        self.tally.heard(event)
+        self.audience.heard(event)
+
+    def close(self, trouble: str | None) -> Summary:
+        """Save everything and say how it ended. Raises FaultsStopped if it was faults that ended it."""
+        reason = self.stopping.reason or "evaluations"
+        if reason == "faults" and trouble is None:
+            trouble = f"{self.lineage.faults} faults in a row, the last: {self.lineage.last_fault}"
+        self.store("closed", {"reason": reason, **({"trouble": trouble} if trouble else {})})
+        self.population.seal()
+        write_champions(self.population, self.lineage)
+        summary = self.tally.summary()
+        self.write_summary(summary)
+        self.audience.closed(summary)
+        if trouble is not None:
+            raise FaultsStopped(
+                f"{trouble}\n  Everything that was judged is saved. See `kevolve doctor`, mend the machine, and go on"
+                f" with: python -m kevolve.run name={self.population.folder.name} resume=true"
+            )
+        return summary
+
+    def write_summary(self, summary: Summary) -> None:
+        write_atomically(self.population.folder / "summary.json", summary.to_json().encode())
+
+
+def _open_leases(config: Config) -> Sequence[Lease]:
+    from kevolve.judge.ray_lease import open_leases
+
+    return open_leases(config)
+
+
+def _proposer(config: Config) -> Proposer:
+    from kevolve.propose.registry import proposer
+
+    made: Proposer = proposer(config.proposer.name, config.proposer)
+    return made

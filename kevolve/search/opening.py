@@ -1,0 +1,102 @@
+"""Opening: what a run starts from, be it new or resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kevolve.errors import UsageError
+from kevolve.paths import seeds_dir
+from kevolve.population import Population, write_atomically
+from kevolve.program import Program
+from kevolve.search.lineage import Lineage
+from kevolve.summary import Tally
+
+if TYPE_CHECKING:
+    from kevolve.config import Config
+    from kevolve.judge.lease import Lease
+
+SAME = ("operators", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
+NATURAL_ENDS = ("evaluations", "minutes", "exhausted")
+
+
+def recall(population: Population, config: Config) -> tuple[Lineage, Tally]:
+    """The state of the run as its events give it: empty for a new one."""
+    lineage = Lineage(config.policy.islands, population.text)
+    tally = Tally(population.folder.name)
+    if not population.is_new:
+        for event in population.recall():
+            # Islands, and so the shape of the state, are part of what must not change: ask before folding on.
+            if event.kind == "opened":
+                check_same_search(population.folder.name, event.data["config"], asdict(config))
+            lineage.heard(event)
+            tally.heard(event)
+    return lineage, tally
+
+
+def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """UsageError if the configuration would make another search of the run. Budget, tracking and such may change."""
+    changed = [
+        f"{key}={now[key]!r}, and the run has {then[key]!r}" for key in SAME if _plain(now[key]) != _plain(then[key])
+    ]
+    if changed:
+        raise UsageError(
+            f"name={name}: a resumed run keeps what makes its search, but here {'; '.join(changed)}.\n"
+            "  Leave those as the run has them (its config.yaml), or type another name=... without resume=true."
+        )
+
+
+def is_complete(lineage: Lineage, config: Config) -> bool:
+    """Did the run end by itself, with nothing more in the budget now than then?"""
+    then = lineage.config.get("budget", {})
+    return (
+        lineage.closed in NATURAL_ENDS
+        and config.budget.evaluations <= then["evaluations"]
+        and config.budget.minutes <= then["minutes"]
+    )
+
+
+def environment_of(leases: Sequence[Lease], lineage: Lineage, name: str) -> dict[str, Any]:
+    """What each device is, for the record. UsageError if a resumed run is on other devices than before."""
+    here = [lease.device for lease in leases]
+    if lineage.environment and sorted(lineage.environment) != sorted(here):
+        raise UsageError(
+            f"name={name}: the run is on {', '.join(sorted(lineage.environment))}, and here is {', '.join(here)}.\n"
+            "  Resume it on a machine with the same device, or type another name=... without resume=true."
+        )
+    plain: dict[str, Any] = _plain({lease.device: dict(lease.environment) for lease in leases})
+    return plain
+
+
+def starting_programs(operator: str, languages: Sequence[str]) -> list[Program]:
+    """The plain programs that a search of `operator` starts from, in the order of their names."""
+    from kevolve.languages.registry import language
+
+    folder = seeds_dir() / operator
+    suffixes = {language(name).suffix: name for name in languages}
+    files = sorted(path for path in folder.glob("*") if path.suffix in suffixes)
+    if not files:
+        wanted = " or ".join(f"plain{suffix}" for suffix in suffixes)
+        raise UsageError(
+            f"operators: {operator} has no starting program in {', '.join(languages)} ({folder}).\n"
+            f"  Write the plainest right program there is to {folder / wanted}."
+        )
+    return [
+        Program(operator, suffixes[path.suffix], path.read_text(), origin={"proposer": "seed", "file": path.name})
+        for path in files
+    ]
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """The whole configuration as `config.yaml`."""
+    from omegaconf import OmegaConf
+
+    write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(config)).encode())
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from an event: lists for tuples, plain keys."""
+    return json.loads(json.dumps(value))

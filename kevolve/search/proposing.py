@@ -1,0 +1,77 @@
+"""Proposing: one Ray task per request, so that no proposer can stop the driver or take it down."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kevolve.program import Program
+from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+DEATHS = 3  # workers that one request may cost
+
+
+class ProposerFailed(Exception):
+    """The proposer raised, or its worker died every time: its trouble, not a refusal."""
+
+
+class Proposing:
+    """The run's proposer, at work on the cluster.
+
+    It travels with each request: Ray ends a driver without a word that touches its object store after the raylet has
+    died, and what is small and goes by value does not.
+    """
+
+    def __init__(self, proposer: Proposer) -> None:
+        import ray
+
+        self._proposer = proposer
+        # A retry by Ray would be silent and without limit of its own; ours are counted below.
+        self._task = ray.remote(num_cpus=1, max_retries=0)(_propose)
+
+    async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
+        """The proposer's answer; raises ProposerFailed if it has none to give."""
+        from ray.exceptions import OutOfMemoryError, RayTaskError, WorkerCrashedError
+
+        death: Exception | None = None
+        for _ in range(DEATHS):
+            try:
+                answer: Proposal | Refusal = await self._task.remote(self._proposer, request, context)
+            except RayTaskError as error:
+                raise ProposerFailed(f"the proposer raised {in_one_line(error)}") from None
+            except (WorkerCrashedError, OutOfMemoryError) as error:
+                death = error
+            else:
+                return answer
+        raise ProposerFailed(f"the proposer's process died {DEATHS} times in a row: {in_one_line(death)}")
+
+
+def in_one_line(error: BaseException | None) -> str:
+    """What went wrong, without Ray's traceback and advice around it."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return f"{type(cause).__name__}: {in_one_line(cause)}"
+    return str(error).strip().partition("\n")[0]
+
+
+def fault_in(program: Program, request: Request, context: Context, languages: Collection[str]) -> str | None:
+    """Why a proposed program cannot be taken as an answer to `request`, or None if it can."""
+    allowed = {*request.parents, *(seed.id for seed in context.seeds)}
+    if program.operator != context.operator:
+        return f"the program is for {program.operator}, and {context.operator} was asked for"
+    if program.language not in languages:
+        return f"the program is in {program.language}, and the device takes {', '.join(languages)}"
+    if not allowed.issuperset(program.parents):
+        return "the program names parents that are not on its island"
+    return None
+
+
+def _propose(proposer: Proposer, request: Request, context: Context) -> Any:
+    return asyncio.run(_answer(proposer, request, context))
+
+
+async def _answer(proposer: Proposer, request: Request, context: Context) -> Proposal | Refusal:
+    return await proposer.propose(request, context)

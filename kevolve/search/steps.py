@@ -1,0 +1,175 @@
+"""Steps: what happens to one program between an island's request and the moment the island hears the verdict.
+
+Each method goes on from wherever the step's events end and stores an event for whatever it brings about. That is all
+there is to resuming: an open step is simply taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kevolve.program import Program
+from kevolve.propose.proposer import Context, Refusal, Request
+from kevolve.search.confirmation import judgement_record
+from kevolve.search.judging import Ready, Settled, equal, measure, prepare, seed_of
+from kevolve.search.proposing import ProposerFailed, fault_in
+from kevolve.verdict import Fault, Judgement
+
+if TYPE_CHECKING:
+    from kevolve.judge.lease import Lease
+    from kevolve.population import Population
+    from kevolve.search.island import Islands
+    from kevolve.search.lineage import Lineage, Step
+    from kevolve.search.policies.policy import Search
+    from kevolve.search.workers import Propose
+
+ATTEMPTS = 8  # of one request, while the answers are programs that are known already
+DETAIL_KEPT = 600  # characters of a verdict's detail that stay in the event; the whole of it goes to a blob
+
+Store = Callable[[str, Mapping[str, Any]], None]
+
+
+class Steps:
+    """Takes steps forward. `store` appends an event, and the lineage has heard it when that returns."""
+
+    def __init__(
+        self,
+        run_seed: int,
+        leases: Mapping[str, Lease],
+        lineage: Lineage,
+        population: Population,
+        store: Store,
+        proposing: Propose,
+        islands: Islands,
+    ) -> None:
+        self._run_seed = run_seed
+        self._leases = leases
+        self._lineage = lineage
+        self._population = population
+        self._store = store
+        self._proposing = proposing
+        self._islands = islands
+
+    def begin(self, search: Search, program: Program) -> None:
+        """Take a starting program in: a step without request and island."""
+        if program.id not in self._lineage.state(search).starting:
+            self._proposed(search, None, None, program, {"attempt": 0, "retried": False, "tokens": 0, "cost_usd": 0.0})
+
+    async def develop(self, step: Step) -> Ready | None:
+        """Have the step's program proposed and built. None if it need not go to the device, whatever the reason."""
+        while step.program is None:
+            if not await self._propose(step):
+                return None
+        if step.has_verdict:
+            return None
+        program = self._lineage.program(step.search.operator, step.program)
+        outcome = await prepare(self._leases[step.search.device], self._lineage, step.search, program)
+        if isinstance(outcome, Settled):
+            self._judged(step, outcome)
+            return None
+        return outcome
+
+    async def measure(self, step: Step, ready: Ready) -> None:
+        """Have the built program judged on the device."""
+        lease, search = self._leases[step.search.device], step.search
+        # Another lane may have measured the same binaries while this one waited for its turn.
+        settled = equal(lease, self._lineage, search, ready.program, ready.built)
+        if settled is None:
+            if not step.is_submitted:
+                self._store(
+                    "submitted", {**_place(step), "program": ready.program.id, "artefact": ready.built.artefact}
+                )
+            survey = self._lineage.state(search).survey
+            assert survey is not None
+            seed = seed_of(self._run_seed, search.operator, search.device, ready.program.id)
+            settled = Settled(await measure(lease, survey, ready, seed))
+        self._judged(step, settled)
+
+    async def tell(self, step: Step) -> None:
+        """Let the island hear the verdict; all islands, if it is a starting program's. A fault is told to nobody."""
+        if not step.has_verdict:
+            return
+        assert step.program is not None
+        state = self._lineage.state(step.search)
+        waiting = range(step.told, state.islands) if step.island is None else [step.island]
+        for island in waiting:
+            self._store("told", {**_place(step), "island": island, "program": step.program["id"]})
+            await self._islands.hear(island, step.search, state.heard[island][-1])
+
+    async def _propose(self, step: Step) -> bool:
+        """One attempt at a program; False if there is none to be had."""
+        assert step.request is not None
+        request = replace(step.request, attempt=step.attempt)
+        context = self._context(step.search, request)
+        lease = self._leases[step.search.device]
+        try:
+            answer = await self._proposing(request, context)
+        except ProposerFailed as error:
+            return self._refused(step, str(error), fault=True)
+        if isinstance(answer, Refusal):
+            return self._refused(step, answer.reason)
+        problem = fault_in(answer.program, request, context, lease.languages)
+        if problem is not None:
+            return self._refused(step, problem)
+        is_under_way = self._lineage.under_way(step.search, answer.program.id)
+        is_known = is_under_way or self._lineage.known(step.search, lease.key(answer.program)) is not None
+        retried = is_known and step.attempt + 1 < ATTEMPTS
+        cost = {"tokens": answer.tokens, "cost_usd": answer.cost_usd}
+        if is_under_way and not retried:
+            return self._refused(step, "every attempt gave a program that another lane is at")
+        self._proposed(
+            step.search, step.asked, step.island, answer.program, {"attempt": step.attempt, "retried": retried, **cost}
+        )
+        return True
+
+    def _context(self, search: Search, request: Request) -> Context:
+        state = self._lineage.state(search)
+
+        def program(record: Mapping[str, Any] | None) -> Program:
+            assert record is not None
+            return self._lineage.program(search.operator, record)
+
+        parents = tuple((program(state.programs[id]), state.judgements[id].verdict) for id in request.parents)
+        seeds = tuple(program(step.program) for step in state.starting.values())
+        return Context(search.operator, search.device, parents, seeds)
+
+    def _proposed(
+        self, search: Search, asked: int | None, island: int | None, program: Program, facts: Mapping[str, Any]
+    ) -> None:
+        record = {
+            "id": program.id,
+            "language": program.language,
+            "source": self._population.put(program.source),
+            "parents": list(program.parents),
+            "origin": dict(program.origin),
+        }
+        place = {"asked": asked, "operator": search.operator, "device": search.device, "island": island}
+        self._store("proposed", {**place, "program": record, **facts})
+
+    def _refused(self, step: Step, reason: str, *, fault: bool = False) -> bool:
+        self._store("refused", {**_place(step), "reason": reason, "fault": fault})
+        return False
+
+    def _judged(self, step: Step, settled: Settled) -> None:
+        assert step.program is not None
+        judgement, state = settled.judgement, self._lineage.state(step.search)
+        is_new = step.asked is not None and not settled.reused and not isinstance(judgement.verdict, Fault)
+        number = 0 if step.asked is None else state.evaluations + is_new
+        facts = {"program": step.program["id"], "number": number, "reused": settled.reused}
+        self._store("judged", {**_place(step), **facts, "judgement": self.record(judgement)})
+
+    def record(self, judgement: Judgement) -> dict[str, Any]:
+        """A judgement for an event: a long detail goes to a blob, named by `detail`, and its head stays."""
+        record = judgement_record(judgement)
+        detail = record["verdict"].get("detail", "")
+        if len(detail) > DETAIL_KEPT:
+            record["detail"] = self._population.put(detail)
+            record["verdict"]["detail"] = detail[:DETAIL_KEPT] + " [...]"
+        return record
+
+
+def _place(step: Step) -> dict[str, Any]:
+    search = step.search
+    return {"asked": step.asked, "operator": search.operator, "device": search.device, "island": step.island}
