@@ -1,72 +1,88 @@
-"""The schema of conf/: every key that a command accepts, with its type, default and meaning."""
+"""The schema of conf/: every key that a command accepts, with its type, default, limits and meaning.
+
+Plain dataclasses, so that any room can build a `Config` without Hydra. `kevolve.configuration` composes one
+from conf/ and the command line and checks it against the limits given here; `--help` prints the meanings.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+
+def key(default: Any, meaning: str, **limits: Any) -> Any:
+    """A field of the schema. Limits: `least`, `most` (inclusive), `above` (exclusive), `choices`."""
+    return field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclass
 class Budget:
-    evaluations: int = 60  # new judgements per operator and device; reused verdicts are free
-    minutes: float = 9.0  # wall clock of the whole run, set-up included
+    evaluations: int = key(60, "new judgements per operator and device; reused verdicts are free", least=1)
+    minutes: float = key(9.0, "wall clock of the whole run, set-up included", above=0)
 
 
 @dataclass
 class DeviceConfig:
-    name: str = "auto"  # auto: every device that this machine has
+    name: str = key("auto", "auto: every device that this machine has")
 
 
 @dataclass
 class ProposerConfig:
-    name: str = "genetic"
-    structure_rate: float = 0.3  # share of mutations that change the genome's edits rather than a parameter
+    name: str = key("genetic", "who makes child programs")
+    structure_rate: float = key(
+        0.3, "share of mutations that change the genome's edits rather than a parameter", least=0, most=1
+    )
 
 
 @dataclass
 class PolicyConfig:
-    name: str = "islands"
-    islands: int = 4
-    population: int = 8  # programs an island keeps as possible parents; history keeps all
-    tournament: int = 2
-    crossover_rate: float = 0.25
-    draft_rate: float = 0.1  # share of requests that start again from a starting program
-    migration_every: int = 12  # verdicts per operator between migrations; 0 turns migration off
-    migrants: int = 1
+    name: str = key("islands", "how the next parents are chosen")
+    islands: int = key(4, "subpopulations, each evolving by itself", least=1)
+    population: int = key(8, "programs an island keeps as possible parents; history keeps all", least=2)
+    tournament: int = key(2, "programs drawn for each parent, of which the best wins", least=1)
+    crossover_rate: float = key(0.25, "share of requests with two parents", least=0, most=1)
+    draft_rate: float = key(0.1, "share of requests that start again from a starting program", least=0, most=1)
+    migration_every: int = key(12, "verdicts per operator between migrations; 0 turns migration off", least=0)
+    migrants: int = key(1, "programs that an island sends to the next one at a migration", least=1)
 
 
 @dataclass
 class JudgeConfig:
-    sandbox: str = "auto"  # auto | bwrap | landlock | process: never silently weaker than asked
-    build_seconds: float = 30.0
-    run_seconds: float = 30.0  # one program on the device, all workloads together
-    memory_gib: float = 4.0
-    max_pairs: int = 15  # paired timings per workload, at most; fewer when the interval is narrow
-    confirm_pairs: int = 30  # the same when a champion is confirmed
+    sandbox: str = key("auto", "never silently weaker than asked", choices=("auto", "bwrap", "landlock", "process"))
+    build_seconds: float = key(30.0, "the compiler's time for one program", above=0)
+    run_seconds: float = key(30.0, "one program on the device, all workloads together", above=0)
+    memory_gib: float = key(4.0, "memory that one program may use", above=0)
+    max_pairs: int = key(15, "paired timings per workload, at most; fewer when the interval is narrow", least=3)
+    confirm_pairs: int = key(30, "the same when a champion is confirmed", least=3)
 
 
 @dataclass
 class ClusterConfig:
-    address: str | None = None  # None starts Ray on this machine
-    cpus: int | None = None  # None: all of this machine's
+    address: str | None = key(None, "a running Ray cluster to join; null starts Ray on this machine")
+    cpus: int | None = key(None, "cores that Ray may use; null: all of this machine's", least=1)
 
 
 @dataclass
 class TrackingConfig:
-    enabled: bool = True
-    uri: str = "sqlite:///mlflow.db"
-    experiment: str = "kevolve"
+    enabled: bool = key(True, "write the run to MLflow")
+    uri: str = key("sqlite:///mlflow.db", "MLflow's store: a database URI or a server's address")
+    experiment: str = key("kevolve", "the MLflow experiment that runs go to")
 
 
 @dataclass
 class Config:
-    operators: list[str] = field(default_factory=lambda: ["jagged_sum", "jagged_softmax"])
-    experiment: str | None = None  # set by conf/experiment/<name>.yaml
-    name: str | None = None  # None: <experiment>-<date>-<time>
-    seed: int = 0
-    resume: bool = False
-    require: str | None = None  # better: exit 3 unless every operator beats its best baseline
-    runs_dir: str = "populations/runs"
-    lanes: int = 4  # programs under way at the same time; one lane replays exactly
+    operators: list[str] = field(
+        default_factory=lambda: ["jagged_sum", "jagged_softmax"], metadata={"meaning": "what to make faster"}
+    )
+    experiment: str | None = key(None, "set by +experiment=NAME")
+    name: str | None = key(None, "the run's name and folder; null: <experiment>-<date>-<time>")
+    seed: int = key(0, "one lane with the same seed replays the same search", least=0)
+    resume: bool = key(False, "go on with the run called name, with the configuration it was started with")
+    require: str | None = key(
+        None, "better: exit with 3 unless every operator beats its best baseline", choices=("better",)
+    )
+    runs_dir: str = key("populations/runs", "where run folders are")
+    lanes: int = key(4, "programs under way at the same time; one lane replays exactly", least=1)
     budget: Budget = field(default_factory=Budget)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     proposer: ProposerConfig = field(default_factory=ProposerConfig)

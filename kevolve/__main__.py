@@ -1,0 +1,33 @@
+"""The console script: `kevolve VERB ...` is `python -m kevolve.VERB ...`."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+from kevolve.errors import nearest
+
+VERBS = {
+    "run": "make the operators of an experiment faster: the main job",
+    "judge": "one program's verdict",
+    "doctor": "what this machine has and lacks, and what to type to mend it",
+}
+
+
+def main() -> int:
+    """Hand over to the verb's own module, which reads the rest of the command line and sets the exit status."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if verb in ("--help", "-h"):
+        print("kevolve VERB ...\n\n" + "\n".join(f"  {name:<8}{meaning}" for name, meaning in VERBS.items()))
+        print("\nkevolve VERB --help tells more.")
+        return 0
+    if verb not in VERBS:
+        print(f"kevolve: there is no {verb}.{nearest(verb, VERBS)} Verbs: {', '.join(VERBS)}.", file=sys.stderr)
+        return 2
+    sys.argv = [f"kevolve {verb}", *sys.argv[2:]]
+    runpy.run_module(f"kevolve.{verb}", run_name="__main__", alter_sys=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The end of a run on the screen: what was found, how sure it is, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kevolve.config import Config
+from kevolve.progress import Progress
+from kevolve.screen import clock
+from kevolve.summary import Best, Result, Summary
+from kevolve.tracking.address import redact
+
+
+def show_results(summary: Summary, progress: Progress, config: Config, console: Console) -> None:
+    """The table of results, the counts, and the commands that go on from here."""
+    console.print()
+    for result in summary.results:
+        if result.best is None:
+            console.print(Text(f"{result.operator} on {result.device}: no program was scored."))
+        else:
+            doubt = progress.doubts.get((result.operator, result.device), "")
+            console.print(_heading(result, result.best, doubt), soft_wrap=True)
+            console.print(_workloads(result))
+    console.print(Text(counts(summary)), soft_wrap=True)
+    for line in next_commands(summary, config):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def is_better(result: Result) -> bool:
+    """Was a confirmed program found that beats the fastest baseline, and not only within the error of timing?"""
+    best = result.best
+    return best is not None and best.confirmed and best.interval[0] > 1
+
+
+def counts(summary: Summary) -> str:
+    """One line: how many programs, what became of them, what it took."""
+    rejected = ", ".join(f"{count} by {stage}" for stage, count in summary.rejected.items() if count) or "none"
+    parts = [
+        f"{summary.judged} programs judged in {clock(summary.seconds)}",
+        f"{summary.scored} scored",
+        f"rejected: {rejected}",
+        f"reused verdicts: {summary.reused}",
+        f"faults: {summary.faults}",
+        f"sandbox: {summary.sandbox or 'unknown'}",
+    ]
+    if summary.tokens:
+        parts.append(f"{summary.tokens} tokens, {summary.cost_usd:.2f} USD")
+    return "; ".join(parts) + "."
+
+
+def next_commands(summary: Summary, config: Config) -> Iterator[str]:
+    """What to type to look closer, to go on, and to check a winner."""
+    if config.tracking.enabled:
+        uri = redact(config.tracking.uri)
+        yield f"look closer  {uri if uri.startswith('http') else f'mlflow ui --backend-store-uri {uri}'}"
+    more = f"budget.evaluations={2 * config.budget.evaluations} budget.minutes={2 * config.budget.minutes:g}"
+    elsewhere = "" if config.runs_dir == Config().runs_dir else f" runs_dir={config.runs_dir}"
+    more = "" if summary.stopped in ("interrupted", "faults") else f" {more}"
+    yield f"go on        python -m kevolve.run resume=true name={summary.name}{elsewhere}{more}"
+    for result in summary.results:
+        folder = Path(config.runs_dir) / summary.name / "champions" / result.operator / result.device
+        for file in sorted(folder.glob("program.*")):
+            device = result.device.partition("-")[0]
+            yield f"judge again  python -m kevolve.judge {file} --operator {result.operator} --device {device}"
+
+
+def _heading(result: Result, best: Best, doubt: str) -> Text:
+    low, high = best.interval
+    if is_better(result):
+        state = ("confirmed on fresh data", "bold green")
+    elif best.confirmed:
+        state = ("confirmed on fresh data, but not surely faster than the baseline", "bold yellow")
+    else:
+        state = (f"not confirmed{f' ({doubt})' if doubt else ''}", "bold yellow")
+    return Text.assemble(
+        (result.operator, "bold"),
+        f" on {result.device}: ",
+        (f"{best.speedup:.2f}x", "bold"),
+        f" [{low:.2f}, {high:.2f}] over the fastest baseline, worst workload {best.worst_speedup:.2f}x, "
+        f"{best.roofline:.0%} of the roofline, {best.language} program {best.program[:8]}, ",
+        state,
+    )
+
+
+def _workloads(result: Result) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 2))
+    for heading, side in (("workload", "left"), ("role", "left"), ("fastest baseline", "left")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for heading in ("baseline us", "program us", "speedup"):
+        table.add_column(heading, justify="right")
+    for row in result.workloads:
+        numbers = (f"{row.baseline_us:.1f}", f"{row.us:.1f}", f"{row.speedup:.2f}x")
+        table.add_row(row.name, row.role, row.baseline, *numbers)
+    return table

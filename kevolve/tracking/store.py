@@ -1,0 +1,167 @@
+"""The MLflow side of tracking: one run for the search, one below it per operator and device, one model per champion."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kevolve
+from kevolve.config import Config
+from kevolve.configuration.schema import as_yaml, flat_values, shown
+from kevolve.tracking.address import check_address, redact
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
+    from kevolve.summary import Best, Result
+
+REQUEST_SECONDS = 3  # a server that takes longer for one answer is treated as dead
+SERVER_SECONDS = 8.0  # and so is one that takes longer than this for a whole flush
+
+Search = tuple[str, str]  # operator, device
+Point = tuple[str, float, int, float]  # metric, value, step, seconds since 1970
+
+
+class Store:
+    """Explicit run ids, no active run, and a deadline on servers. Methods raise whatever MLflow raises."""
+
+    def __init__(self, config: Config):
+        check_address(config.tracking.uri, REQUEST_SECONDS)
+        # A dead server must be found out in seconds; a user who set these knows better.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(REQUEST_SECONDS))
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        from mlflow import MlflowClient
+
+        self.config = config
+        self.uri = config.tracking.uri
+        self.is_server = self.uri.startswith(("http://", "https://"))
+        self.deadline = float("inf")
+        self.is_described = False
+        self.runs: dict[Search | None, Run] = {}
+        self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        self.begin()
+        self.experiment = self._experiment()
+
+    def begin(self) -> None:
+        """A flush starts, and with it its deadline."""
+        self.deadline = time.monotonic() + SERVER_SECONDS if self.is_server else float("inf")
+
+    @property
+    def client(self) -> MlflowClient:
+        """The client, unless the server has used up this flush's time."""
+        if time.monotonic() > self.deadline:
+            raise TimeoutError(f"it took more than {SERVER_SECONDS:.0f} s")
+        return self._client
+
+    def run_of(self, search: Search | None) -> Run:
+        """The MLflow run of a search, or of the whole run for None: found again when resumed, else made."""
+        if search not in self.runs:
+            self.runs[search] = (self._earlier(search) if self.config.resume else None) or self._make(search)
+        return self.runs[search]
+
+    def describe(self) -> None:
+        """The configuration, as parameters to filter by and as a file. Written once a session."""
+        if self.is_described:
+            return
+        from mlflow.entities import Param
+
+        run = self.run_of(None)
+        config = replace(self.config, tracking=replace(self.config.tracking, uri=redact(self.uri)))
+        known = run.data.params  # those of a resumed run stay: MLflow does not change a parameter
+        params = [Param(name, shown(value)) for name, value in flat_values(config).items() if name not in known]
+        self.client.log_batch(run.info.run_id, params=params)
+        self.log_text(run, as_yaml(config), "config.yaml")
+        self.is_described = True
+
+    def log_points(self, run: Run, points: Iterable[Point]) -> None:
+        """Write metrics. MLflow ignores a point that it has already."""
+        from mlflow.entities import Metric
+
+        metrics: list[Metric] = [Metric(name, value, int(at * 1000), step) for name, value, step, at in points]
+        self.client.log_batch(run.info.run_id, metrics=metrics)
+
+    def log_text(self, run: Run, text: str, name: str) -> None:
+        self.client.log_text(run.info.run_id, text, name)
+
+    def log_best(self, result: Result, best: Best, program: Mapping[str, Any], source: str) -> None:
+        """The best program's source and lineage; registered as the champion if it was confirmed."""
+        run = self.run_of((result.operator, result.device))
+        lineage = {
+            "kevolve.program": best.program,
+            "kevolve.parents": " ".join(program["parents"]),
+            "kevolve.language": best.language,
+            "kevolve.confirmed": shown(best.confirmed),
+            "kevolve.speedup": f"{best.speedup:.4f}",
+            "kevolve.interval": f"{best.interval[0]:.4f} to {best.interval[1]:.4f}",
+        }
+        for name, value in lineage.items():
+            self.client.set_tag(run.info.run_id, name, value)
+        folder = "champion" if best.confirmed else "best"
+        self.log_text(run, source, f"{folder}/program.{best.language}")
+        if best.confirmed:
+            self._register(run, f"kevolve-{result.operator}-{result.device}", lineage)
+
+    def end(self, status: str) -> None:
+        """Every run ends as the kevolve run did."""
+        for run in self.runs.values():
+            self.client.set_terminated(run.info.run_id, status)
+
+    def _experiment(self) -> str:
+        name = self.config.tracking.experiment
+        found = self.client.get_experiment_by_name(name)
+        if found is None:
+            return str(self.client.create_experiment(name, artifact_location=self._artifacts()))
+        return str(found.experiment_id)
+
+    def _artifacts(self) -> str | None:
+        """Files of a local store go beside its database, wherever the command was typed; a server knows its own."""
+        if not self.uri.startswith("sqlite:///"):
+            return None
+        return (Path(self.uri.removeprefix("sqlite:///")).resolve().parent / "mlartifacts").as_uri()
+
+    def _earlier(self, search: Search | None) -> Run | None:
+        tags = " and ".join(f"tags.`{name}` = '{value}'" for name, value in self._identity(search).items())
+        found = self.client.search_runs([self.experiment], tags, max_results=1)
+        if not found:
+            return None
+        self.client.update_run(found[0].info.run_id, status="RUNNING")
+        return found[0]
+
+    def _identity(self, search: Search | None) -> dict[str, str]:
+        operator, device = search or ("all", "all")
+        return {"kevolve.run": str(self.config.name), "kevolve.operator": operator, "kevolve.device": device}
+
+    def _make(self, search: Search | None) -> Run:
+        tags = {**self._identity(search), "kevolve.version": kevolve.__version__}
+        if search is not None:
+            tags["mlflow.parentRunId"] = self.run_of(None).info.run_id
+        name = f"{self.config.name}" if search is None else "-".join(search)
+        return self.client.create_run(self.experiment, tags=tags, run_name=name)
+
+    def _register(self, run: Run, name: str, lineage: Mapping[str, str]) -> None:
+        """A version of the registered model `name`, with the alias `champion` on it.
+
+        The alias marks the champion of the latest run: champions of different runs can be compared only by
+        measuring both again, so an older one with a larger number keeps its version but not the alias.
+        """
+        if not self.client.search_registered_models(f"name = '{name}'"):
+            self.client.create_registered_model(name)
+        of_run = self.client.search_model_versions(f"name = '{name}' and run_id = '{run.info.run_id}'")
+        known = [found for found in of_run if found.tags.get("kevolve.program") == lineage["kevolve.program"]]
+        version = known[0] if known else self._new_version(run, name, lineage)
+        self.client.set_registered_model_alias(name, "champion", version.version)
+
+    def _new_version(self, run: Run, name: str, lineage: Mapping[str, str]) -> Any:
+        return self.client.create_model_version(
+            name,
+            f"{run.info.artifact_uri}/champion",
+            run.info.run_id,
+            tags={**lineage, "kevolve.run": str(self.config.name)},
+            await_creation_for=0,
+        )
