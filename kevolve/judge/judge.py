@@ -21,11 +21,13 @@ from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas
 from kevolve.judge.correctness import Patience, Rejection, Runner, check_all
 from kevolve.judge.lease import Survey
+from kevolve.judge.machine_lock import MachineLock
 from kevolve.judge.prepare import prepare
 from kevolve.judge.profile import profile
 from kevolve.judge.sandbox.process import ChildEnded, ChildLate, ForkServer, SandboxFault
 from kevolve.judge.sandbox.tiers import Tier, find_tier
 from kevolve.judge.survey import fresh, take_survey
+from kevolve.judge.survey_cache import SurveyCache
 from kevolve.judge.timing import Stopwatch
 from kevolve.languages.language import Built
 from kevolve.languages.registry import language
@@ -53,7 +55,9 @@ class Judge:
         self.device = device
         self.settings = settings
         self.tier: Tier = find_tier(settings.sandbox)
-        self.peaks = device.peaks()
+        self.lock = MachineLock(device.key)
+        with self.lock:
+            self.peaks = device.peaks()
         self.inputs = Arena(_ARENA_BYTES, read_only=True)
         self.servers: dict[str, ForkServer] = {}
         self.baselines: BaselineProcess | None = None
@@ -70,23 +74,32 @@ class Judge:
         return prepare(program, self.device.target, self.tier, self.settings)
 
     def survey(self, operator_name: str, seed: int) -> Survey | Fault:
-        """Check and time every baseline of an operator."""
+        """Check and time every baseline of an operator, or remember what that gave on this machine."""
         operator = self.operator(operator_name)
+        cache = SurveyCache(self.device, operator, judge_version())
+        remembered = cache.load()
+        if remembered is not None:
+            return remembered
+        arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
         try:
-            with_outputs = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
-            survey = take_survey(
-                operator, self._baseline_process(), with_outputs, _generator(seed), self.device.key, self.device.name
-            )
+            with self.lock:
+                survey = take_survey(
+                    operator, self._baseline_process(), arenas, _generator(seed), self.device.key, self.device.name
+                )
         except BaselineFault as error:
             self._drop_baselines()
             return Fault("device", str(error))
+        finally:
+            arenas.outputs.close()
         self.warmed |= {(operator.name, w, b) for w, times in survey.times_us.items() for b in times}
+        cache.save(survey)
         return survey
 
     def measure(self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False) -> Judgement:
         """Correctness on every workload, then timing on the search workloads (holdout too to confirm)."""
         start = time.monotonic()
-        verdict = self._verdict(program, built, survey, seed, confirm)
+        with self.lock:
+            verdict = self._verdict(program, built, survey, seed, confirm)
         if not self.device.healthy():
             verdict = Fault("device", f"{self.device.key} is not healthy after this program")
         seconds = time.monotonic() - start
