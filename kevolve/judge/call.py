@@ -67,8 +67,26 @@ def place(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas)
     for name, tensor in given.tensors.items():
         region = arenas.inputs.place(tuple(tensor.shape), tensor.dtype, shift=shift)
         region.tensor.copy_(tensor)
-        _surround(arenas.inputs, region)
         inputs[name] = region
+    return _with_outputs(operator, workload, given, inputs, arenas, shift)
+
+
+def place_fresh(operator: Operator, workload: Workload, drawn: Inputs, rng: torch.Generator, arenas: Arenas) -> Call:
+    """A call with new content made from `drawn`, written straight into shared memory: what every timed call gets."""
+    if workload.layout != "contiguous":
+        return place(operator, workload, operator.refresh(drawn, workload, rng), arenas)
+    capacity = operator.capacity(workload)
+    room = {name: arenas.inputs.place((capacity[name],), tensor.dtype) for name, tensor in drawn.tensors.items()}
+    given = operator.refresh(drawn, workload, rng, {name: region.tensor for name, region in room.items()})
+    inputs = {name: Region(room[name].offset, tensor) for name, tensor in given.tensors.items()}
+    return _with_outputs(operator, workload, given, inputs, arenas, 0)
+
+
+def _with_outputs(
+    operator: Operator, workload: Workload, given: Inputs, inputs: Mapping[str, Region], arenas: Arenas, shift: int
+) -> Call:
+    for region in inputs.values():
+        _surround(arenas.inputs, region)
     outputs = {}
     dtypes = output_dtypes(operator, workload)
     for name, shape in operator.output_shapes(given).items():

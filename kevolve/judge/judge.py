@@ -52,6 +52,7 @@ class Judge:
 
     def __init__(self, device: Device, settings: JudgeConfig):
         _keep_freed_memory()
+        torch.set_num_threads(1)  # the judge's own work is small: threads that wait for each other only slow it down
         self.device = device
         self.settings = settings
         self.tier: Tier = find_tier(settings.sandbox)

@@ -17,16 +17,17 @@ import torch
 
 from kevolve.devices.device import Peaks
 from kevolve.judge.baselines import BaselineProcess
-from kevolve.judge.call import Arenas, Call, place
+from kevolve.judge.call import Arenas, Call, place, place_fresh
 from kevolve.judge.correctness import Rejection, Runner, check_answer
 from kevolve.operators.operator import Inputs, Operator, Workload
 from kevolve.verdict import Measurement, Rejected
 
 MIN_PAIRS = 6  # the fewest for which (smallest, largest) covers the median in 95 % of cases
-_BLOCK_SECONDS = 0.004  # long enough that waking a process up is lost in it
-_MAX_CALLS = 16
-_BLOCK_BYTES = 256 << 20
+_BLOCK_SECONDS = 0.004  # long enough that waking a process up (about 0.1 ms) is nearly lost in it
+_MAX_CALLS = 64
+_BLOCK_BYTES = 64 << 20  # making content for a block takes longer than timing it
 _PRECISE = 0.015  # stop when the interval is this narrow on either side
+_SLOW, _PRECISE_IF_SLOW = 0.8, 0.1  # a program that surely loses to the baseline need not be known so well
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005
@@ -66,7 +67,8 @@ class Pairs:
             return False
         low, high = interval_of_median(self.ratios)
         centre = median(self.ratios)
-        return max(high / centre, centre / low) < 1 + _PRECISE
+        wanted = _PRECISE_IF_SLOW if high < _SLOW else _PRECISE
+        return max(high / centre, centre / low) < 1 + wanted
 
 
 class Stopwatch:
@@ -104,8 +106,7 @@ class Stopwatch:
     def _fresh(self, workload: Workload, calls: int, drawn: Inputs, rng: torch.Generator) -> list[Call]:
         """New content for every call, made cheaply from one draw."""
         self.arenas.reset()
-        contents = (self.operator.refresh(drawn, workload, rng) for _ in range(calls))
-        return [place(self.operator, workload, content, self.arenas) for content in contents]
+        return [place_fresh(self.operator, workload, drawn, rng, self.arenas) for _ in range(calls)]
 
     def _block(self, workload: Workload, baseline: str, drawn: Inputs) -> int:
         """How many calls make a window long enough; found with an unmeasured call of each, which also warms both up."""

@@ -1,0 +1,48 @@
+"""The proposers by name: kevolve's own, and those that other packages bring.
+
+A package adds one under the entry point group `kevolve.proposers`: a callable that takes the proposer's
+configuration and gives a `Proposer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from kevolve.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from kevolve.config import ProposerConfig
+    from kevolve.propose.proposer import Proposer
+
+GROUP = "kevolve.proposers"
+
+
+def _genetic(config: ProposerConfig) -> Proposer:
+    from kevolve.propose.genetic import Genetic
+
+    return Genetic(structure_rate=config.structure_rate)
+
+
+_OWN: dict[str, Callable[[ProposerConfig], Proposer]] = {"genetic": _genetic}
+
+
+def proposer_names() -> tuple[str, ...]:
+    """Every proposer that can be asked for, kevolve's own first."""
+    found = sorted(point.name for point in entry_points(group=GROUP) if point.name not in _OWN)
+    return (*_OWN, *found)
+
+
+def proposer(name: str, config: ProposerConfig) -> Proposer:
+    """The proposer called `name`; UsageError naming those there are."""
+    if name in _OWN:
+        return _OWN[name](config)
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            made: Proposer = point.load()(config)
+            return made
+    names = proposer_names()
+    raise UsageError(
+        f"no proposer is called {name}.{nearest(name, names)} Type proposer={' or proposer='.join(names)}."
+    )
