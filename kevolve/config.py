@@ -52,8 +52,8 @@ class JudgeConfig:
     build_seconds: float = key(30.0, "the compiler's time for one program", above=0)
     run_seconds: float = key(30.0, "one program on the device, all workloads together", above=0)
     memory_gib: float = key(4.0, "memory that one program may use", above=0)
-    max_pairs: int = key(15, "paired timings per workload, at most; fewer when the interval is narrow", least=3)
-    confirm_pairs: int = key(30, "the same when a champion is confirmed", least=3)
+    max_pairs: int = key(9, "paired timings per workload, at most; fewer when the interval is narrow", least=6)
+    confirm_pairs: int = key(30, "the same when a champion is confirmed", least=6)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from kevolve.config import JudgeConfig
 from kevolve.devices.device import Device
 from kevolve.judge.arena import Arena
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
-from kevolve.judge.call import Arenas
+from kevolve.judge.call import Arenas, place_fresh
 from kevolve.judge.correctness import Patience, Rejection, Runner, check_all
 from kevolve.judge.lease import Survey
 from kevolve.judge.machine_lock import MachineLock
@@ -26,7 +26,7 @@ from kevolve.judge.prepare import prepare
 from kevolve.judge.profile import profile
 from kevolve.judge.sandbox.process import ChildEnded, ChildLate, ForkServer, SandboxFault
 from kevolve.judge.sandbox.tiers import Tier, find_tier
-from kevolve.judge.survey import fresh, take_survey
+from kevolve.judge.survey import Surveyor, take_survey
 from kevolve.judge.survey_cache import SurveyCache
 from kevolve.judge.timing import Stopwatch
 from kevolve.languages.language import Built
@@ -84,9 +84,8 @@ class Judge:
         arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
         try:
             with self.lock:
-                survey = take_survey(
-                    operator, self._baseline_process(), arenas, _generator(seed), self.device.key, self.device.name
-                )
+                surveyor = Surveyor(operator, self._baseline_process(), arenas, _generator(seed))
+                survey = take_survey(surveyor, self.device.key, self.device.name)
         except BaselineFault as error:
             self._drop_baselines()
             return Fault("device", str(error))
@@ -161,7 +160,10 @@ class Judge:
                 continue
             baseline = survey.fastest(workload.name)
             if (operator.name, workload.name, baseline) not in self.warmed:
-                baselines.warm(operator, baseline, fresh(operator, workload, arenas, rng, 2))
+                drawn = operator.make_inputs(workload, rng)
+                arenas.reset()
+                calls = [place_fresh(operator, workload, drawn, rng, arenas) for _ in range(2)]
+                baselines.warm(operator, baseline, calls)
                 self.warmed.add((operator.name, workload.name, baseline))
             measurements.append(watch.measure(workload, baseline, rng, max_pairs))
         cores_used = (runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds

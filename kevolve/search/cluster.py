@@ -24,6 +24,8 @@ def cluster(config: ClusterConfig) -> Iterator[None]:
     """Ray is up inside. If the process has it up already, that one is used and left as it is."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    # Ray starts workers at niceness 15: whatever else runs on the machine would win against a program being timed.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
     if ray.is_initialized():

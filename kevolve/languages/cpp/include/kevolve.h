@@ -11,18 +11,20 @@
 #include <cstdint>
 #include <cstring>
 
-// IEEE single precision cut to its upper half; arithmetic happens in float.
+// IEEE single precision cut to its upper half; arithmetic happens in float. Loads and stores vectorise.
 struct bfloat16 {
     uint16_t bits;
 
     bfloat16() = default;
+    bfloat16(const bfloat16 &) = default;
+    bfloat16 &operator=(const bfloat16 &) = default;
 
-    // Rounds to nearest, ties to even. A NaN stays a NaN.
-    bfloat16(float value) {
-        uint32_t word;
-        std::memcpy(&word, &value, sizeof word);
-        uint32_t rounded = word + 0x7fffu + ((word >> 16) & 1u);
-        bits = value != value ? static_cast<uint16_t>((word >> 16) | 0x40u) : static_cast<uint16_t>(rounded >> 16);
+    bfloat16(float value) : bits(rounded(value)) {}
+
+    // Without it an assignment goes through a temporary object, which compilers do not vectorise.
+    bfloat16 &operator=(float value) {
+        bits = rounded(value);
+        return *this;
     }
 
     operator float() const {
@@ -30,5 +32,15 @@ struct bfloat16 {
         float value;
         std::memcpy(&value, &word, sizeof value);
         return value;
+    }
+
+  private:
+    // To nearest, ties to even. A NaN stays a NaN.
+    static uint16_t rounded(float value) {
+        uint32_t word;
+        std::memcpy(&word, &value, sizeof word);
+        uint32_t nearest = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;
+        uint32_t quiet = (word >> 16) | 0x40u;
+        return static_cast<uint16_t>(value != value ? quiet : nearest);
     }
 };
