@@ -31,7 +31,7 @@ _SLOW, _PRECISE_IF_SLOW = 0.8, 0.1  # a program that surely loses to the baselin
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005
-_CHECKED_SHARE = 0.3  # of the pairs after the first, which is always checked
+_CHECKED_SHARE = 0.1  # of the pairs after the first, which is always checked
 
 
 def interval_of_median(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

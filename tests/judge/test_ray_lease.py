@@ -1,0 +1,101 @@
+"""The real lease on real Ray: what is lost with a killed judge worker is one call, and it comes back as a Fault."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kevolve.config import Config
+from kevolve.judge.lease import Survey
+from kevolve.judge.ray_lease import RayLease, open_leases
+from kevolve.judge.sandbox.worker import descendants
+from kevolve.languages.language import Built
+from kevolve.program import Program
+from kevolve.search.cluster import cluster
+from kevolve.verdict import Fault, Rejected, Scored
+from tests.judge.programs import program
+
+
+@pytest.fixture(scope="module")
+def lease() -> Iterator[RayLease]:
+    config = Config(operators=["jagged_sum"])
+    config.judge.max_pairs = 6
+    with cluster(config.cluster):
+        (opened,) = open_leases(config)
+        yield opened
+        asyncio.run(opened.close())
+
+
+@pytest.fixture(scope="module")
+def survey(lease: RayLease) -> Survey:
+    names = ("main", "small", "skewed", "bfloat16", "narrow")
+    return Survey("jagged_sum", lease.device, {name: {"embedding_bag": 1.0} for name in names})
+
+
+def built(lease: RayLease, source: str) -> tuple[Program, Built]:
+    made = Program("jagged_sum", "cpp", source)
+    outcome = asyncio.run(lease.prepare(made))
+    assert isinstance(outcome, Built), outcome
+    return made, outcome
+
+
+def measure(lease: RayLease, survey: Survey, source: str) -> object:
+    made, binaries = built(lease, source)
+    return asyncio.run(lease.measure(made, binaries, survey, seed=1)).verdict
+
+
+def test_a_right_program_is_scored_and_a_refused_one_hears_why(lease: RayLease, survey: Survey, plain: str) -> None:
+    assert isinstance(measure(lease, survey, plain), Scored)
+    refused = asyncio.run(lease.prepare(Program("jagged_sum", "cpp", "int x;\n")))
+    assert isinstance(refused, Rejected)
+
+
+def test_a_killed_judge_worker_costs_one_call_and_leaves_nothing_running(
+    lease: RayLease, survey: Survey, plain: str
+) -> None:
+    assert isinstance(measure(lease, survey, plain), Scored)  # its processes are up
+    made, binaries = built(lease, program("    for (volatile int64_t i = 0;; i = i + 1) {}\n"))
+
+    async def judge_while_the_worker_is_killed() -> object:
+        judging = asyncio.create_task(lease.measure(made, binaries, survey, seed=1))
+        while (worker := _device_actor()) is None or not _is_busy(worker):
+            await asyncio.sleep(0.02)
+        below = descendants(worker)
+        assert below, "the fork server and the baseline process are the actor's children"
+        os.kill(worker, signal.SIGKILL)
+        verdict = (await judging).verdict
+        deadline = time.monotonic() + 10
+        while any(map(_is_alive, below)) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        assert not [pid for pid in below if _is_alive(pid)]
+        return verdict
+
+    verdict = asyncio.run(judge_while_the_worker_is_killed())
+    assert isinstance(verdict, Fault)
+    assert verdict.kind == "lost"
+    assert isinstance(measure(lease, survey, plain), Scored)
+
+
+def _device_actor() -> int | None:
+    for pid in descendants(os.getpid()):
+        try:
+            if b"ray::DeviceActor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+        except OSError:
+            continue
+    return None
+
+
+def _is_busy(worker: int) -> bool:
+    """Is a program running below it (Ray renames the process while a method runs)?"""
+    return b"DeviceActor.measure" in Path(f"/proc/{worker}/cmdline").read_bytes()
+
+
+def _is_alive(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}/exe")
