@@ -71,16 +71,16 @@ def test_a_tree_of_ones_own_adds_experiments_and_options(tmp_path: Path) -> None
     own = own_tree(
         tmp_path,
         experiment__mine="# @package _global_\ndefaults:\n  - override /judge: brief\noperators: [jagged_sum]\n",
-        judge__brief="max_pairs: 5\n",
+        judge__brief="max_pairs: 7\n",
     )
     config = load_config(["+experiment=mine"], str(own))
-    assert (config.experiment, config.operators, config.judge.max_pairs) == ("mine", ["jagged_sum"], 5)
+    assert (config.experiment, config.operators, config.judge.max_pairs) == ("mine", ["jagged_sum"], 7)
     assert config.judge.confirm_pairs == Config().judge.confirm_pairs
     assert load_config(["+experiment=jagged_ops"], str(own)).experiment == "jagged_ops"
 
 
 def test_a_tree_of_ones_own_cannot_change_what_a_name_means(tmp_path: Path) -> None:
-    own = own_tree(tmp_path, judge__standard="max_pairs: 5\n")
+    own = own_tree(tmp_path, judge__standard="max_pairs: 7\n")
     assert "kevolve has its own judge/standard.yaml. Give yours another name." in complaint(config_dir=own)
 
 
