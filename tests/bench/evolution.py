@@ -1,6 +1,6 @@
 """How far the search gets from the plain programs: the main job, 60 evaluations an operator, three seeds.
 
-    python tests/bench/evolution.py [--seeds 0 1 2] [--evaluations 60] [--operators jagged_sum jagged_softmax]
+    python tests/bench/evolution.py [--seeds 0 1 2] [--evaluations 60] [--runs-dir DIR]
 
 Prints, per operator and seed, the confirmed champion over the fastest correct baseline and over the plain program. Both
 are ratios against the same baselines within one run, so the second is the quotient of two speedups.
@@ -34,10 +34,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--evaluations", type=int, default=60)
     parser.add_argument("--operators", nargs="+", default=["jagged_sum", "jagged_softmax"])
+    parser.add_argument("--runs-dir", type=Path, help="keep the runs there (default: a temporary folder)")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.runs_dir or Path(temporary)
         for seed in arguments.seeds:
-            events = list(read_events(run(Path(folder), arguments.operators, arguments.evaluations, seed)))
+            events = list(read_events(run(folder, arguments.operators, arguments.evaluations, seed)))
             summary = summarise(f"seed{seed}", events)
             plain = {
                 event.data["operator"]: event.data["judgement"]["verdict"]["fitness"]["speedup"]
