@@ -66,6 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FaultsStopped as error:
         print(f"kevolve: {error}", file=sys.stderr)
         return FAULTS
+    except OSError as error:  # a full disk, a folder that cannot be written
+        place = f" ({error.filename})" if error.filename else ""
+        print(
+            f"kevolve: {error.strerror or error}{place}.\n"
+            "  What was judged is saved. Mend it, then go on with the same command and resume=true name=...",
+            file=sys.stderr,
+        )
+        return FAULTS
     except KeyboardInterrupt:
         print("kevolve: interrupted; what was judged is saved.", file=sys.stderr)
         return INTERRUPTED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import time
 from functools import cache
 from pathlib import Path
@@ -123,7 +124,7 @@ class Judge:
         try:
             server = self._server(program.language)
             sizes = (arenas.inputs.size, arenas.outputs.size)
-            cpu_seconds = int(self.settings.run_seconds + 10) * 64
+            cpu_seconds = int(self.settings.run_seconds + 10) * (os.cpu_count() or 1)
             child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, memory_bytes, cpu_seconds)
             runner = Runner(operator, built, child, patience)
             try:

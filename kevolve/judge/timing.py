@@ -23,6 +23,7 @@ from kevolve.operators.operator import Inputs, Operator, Workload
 from kevolve.verdict import Measurement, Rejected
 
 MIN_PAIRS = 6  # the fewest for which (smallest, largest) covers the median in 95 % of cases
+_FAIR_PAIRS = 9  # before that, stopping at a narrow interval would pick the intervals that are narrow by luck
 _BLOCK_SECONDS = 0.004  # long enough that waking a process up (about 0.1 ms) is nearly lost in it
 _MAX_CALLS = 64
 _BLOCK_BYTES = 64 << 20  # making content for a block takes longer than timing it
@@ -66,9 +67,11 @@ class Pairs:
         if len(self.program) < MIN_PAIRS:
             return False
         low, high = interval_of_median(self.ratios)
+        is_slow = high < _SLOW
+        if not is_slow and len(self.program) < _FAIR_PAIRS:
+            return False
         centre = median(self.ratios)
-        wanted = _PRECISE_IF_SLOW if high < _SLOW else _PRECISE
-        return max(high / centre, centre / low) < 1 + wanted
+        return max(high / centre, centre / low) < 1 + (_PRECISE_IF_SLOW if is_slow else _PRECISE)
 
 
 class Stopwatch:

@@ -77,7 +77,7 @@ class Tracking(Listener):
     def _totals(self) -> dict[str, float]:
         searches = self.progress.searches.values()
         return {
-            "judged": self.progress.judged,
+            "judged": sum(search.scored + sum(search.rejected.values()) for search in searches),
             "scored": sum(search.scored for search in searches),
             "faults": sum(search.faults for search in searches),
             "reused": sum(search.reused for search in searches),

@@ -201,7 +201,20 @@ class Child:
         """Stop every thread of the child: nothing it does can reach past a timed window."""
         if not self.paused:
             self._signal(signal.SIGSTOP)
+            while not self._is_still():  # a thread on another core runs on for a moment
+                continue
             self.paused = True
+
+    def _is_still(self) -> bool:
+        """Is every thread stopped, or gone?"""
+        try:
+            states = [
+                Path(task.path, "stat").read_text().rsplit(")", 1)[1].split()[0]
+                for task in os.scandir(f"/proc/{self.pid}/task")
+            ]
+        except OSError:
+            return not os.path.exists(f"/proc/{self.pid}/task")
+        return all(state in "TtZX" for state in states)
 
     def resume(self) -> None:
         """Let the child run again."""
