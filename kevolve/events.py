@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kevolve.durable import sync_folder
 from kevolve.errors import UsageError
 
 SCHEMA = 1
@@ -88,15 +89,6 @@ def read_events(path: Path) -> Iterator[Event]:
     """The events of a log, oldest first, without a torn last line. UsageError names a line that is damaged."""
     for event, _ in _scan(path):
         yield event
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names that were created in `folder` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _line(event: Event) -> bytes:

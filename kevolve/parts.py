@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kevolve.durable import write_atomically
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -69,8 +71,6 @@ def write_part(folder: Path, first: int, last: int, rows: Sequence[Mapping[str, 
     """Seal `rows`, the verdicts among the events `first` to `last`, as a whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from kevolve.population import write_atomically
 
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema()), sink, compression="zstd")

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from kevolve.durable import sync_folder
 from kevolve.errors import UsageError, nearest
-from kevolve.events import Event, EventLog, read_events, sync_folder
+from kevolve.events import Event, EventLog, read_events
 
-__all__ = ["Event", "Population", "read_events", "read_text", "write_atomically"]
+__all__ = ["Event", "Population", "read_events", "read_text"]
 
 SEAL_EVERY = 500  # verdicts
 _TEXTS_KEPT = 2048
@@ -171,18 +172,6 @@ def read_text(folder: Path, name: str) -> str:
     if hashlib.sha256(content).hexdigest() != name:
         raise UsageError(f"{path}: the content is not what its name says. Restore the file from a backup.")
     return content.decode()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` as a whole: a reader, or a crash, sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
 
 
 def _blob(folder: Path, name: str) -> Path:

@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FaultsStopped as error:
         print(f"kevolve: {error}", file=sys.stderr)
         return FAULTS
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stdout = None  # or Python complains when it flushes at exit
+        return FINISHED
     except OSError as error:  # a full disk, a folder that cannot be written
         place = f" ({error.filename})" if error.filename else ""
         print(

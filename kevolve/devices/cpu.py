@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.devices.device import Peaks
+from kevolve.durable import write_atomically
 from kevolve.languages.language import Target
 from kevolve.paths import cache_dir
 
@@ -97,9 +98,7 @@ class Cpu:
             return Peaks(**json.loads(cached.read_text()))
         except (OSError, ValueError, TypeError):
             peaks = self._measure_peaks(source, target)
-        temporary = cached.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(asdict(peaks)))
-        temporary.replace(cached)
+        write_atomically(cached, json.dumps(asdict(peaks)).encode())
         return peaks
 
     def _measure_peaks(self, source: Path, target: Target) -> Peaks:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 
 import torch
 
 from kevolve.devices.device import Device
+from kevolve.durable import write_atomically
 from kevolve.judge.lease import Survey
 from kevolve.operators.operator import Operator
 from kevolve.paths import cache_dir
@@ -46,6 +46,4 @@ class SurveyCache:
 
     def save(self, survey: Survey) -> None:
         """Remember it; a reader sees all of it or nothing."""
-        temporary = self.path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(asdict(survey)))
-        temporary.replace(self.path)
+        write_atomically(self.path, json.dumps(asdict(survey)).encode())

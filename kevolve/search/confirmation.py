@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kevolve.population import Population, write_atomically
+from kevolve.durable import write_atomically
+from kevolve.population import Population
 from kevolve.verdict import Fault, Judgement, Rejected, Scored, to_json
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kevolve.durable import write_atomically
 from kevolve.errors import FaultsStopped, UsageError
-from kevolve.population import Population, open_run, write_atomically
+from kevolve.population import Population, open_run
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
 from kevolve.search.judging import Ready, build, measure, seed_of, survey_of

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kevolve.durable import write_atomically
 from kevolve.errors import UsageError
 from kevolve.paths import seeds_dir
-from kevolve.population import Population, write_atomically
+from kevolve.population import Population
 from kevolve.program import Program
 from kevolve.search.lineage import Lineage
 from kevolve.summary import Tally
