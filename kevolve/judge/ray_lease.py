@@ -1,18 +1,21 @@
 """The real lease: a judge in a long-lived Ray actor per device, and builds as Ray tasks.
 
 Candidate programs never run in a Ray worker: the actor owns the sandboxed fork server, and everything that it
-started ends with it. A call that is lost with its actor comes back as a Fault, and Ray starts the actor anew.
+started ends with it. Ray starts a dead actor anew; a call that was lost with it is made once more, and comes back as a
+Fault if that is lost, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, WorkerCrashedError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, WorkerCrashedError
 
 from kevolve.config import Config, JudgeConfig
 from kevolve.devices.registry import find_devices
@@ -22,7 +25,12 @@ from kevolve.languages.language import Built, Target
 from kevolve.program import Program
 from kevolve.verdict import Fault, Judgement, Key, Rejected
 
-_TRIES = 2  # a build whose worker died is tried once more
+_TRIES = 2  # a build or a call whose process died is tried once more
+_RESTART_SECONDS = 60.0
+
+
+class Lost(Exception):
+    """A call that the device's actor did not live to answer."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,9 @@ class DeviceActor:
             device.key, device.languages, device.exclusive, device.target, tier, judge_version(), versions, environment
         )
 
+    def ready(self) -> None:
+        """Answers once the actor is up."""
+
     def survey(self, operator: str, seed: int) -> Survey | Fault:
         """See `Judge.survey`."""
         return self.judge.survey(operator, seed)
@@ -109,9 +120,9 @@ class RayLease:
     async def survey(self, operator: str, seed: int) -> Survey | Fault:
         """Baselines, checked and timed in the actor."""
         try:
-            survey: Survey | Fault = await self.actor.survey.remote(operator, seed)
-        except RayActorError as error:
-            return Fault("lost", "the device's actor died during the survey", _first_line(error))
+            survey: Survey | Fault = await self._call("survey", operator, seed)
+        except Lost as error:
+            return Fault("lost", "the device's actor died during the survey", str(error))
         return survey
 
     async def prepare(self, program: Program) -> Built | Rejected | Fault:
@@ -132,11 +143,36 @@ class RayLease:
     ) -> Judgement:
         """Correctness and timing in the actor."""
         try:
-            judgement: Judgement = await self.actor.measure.remote(program, built, survey, seed, confirm)
-        except RayActorError as error:
-            fault = Fault("lost", "the device's actor died while it judged the program", _first_line(error))
+            judgement: Judgement = await self._call("measure", program, built, survey, seed, confirm)
+        except Lost as error:
+            fault = Fault("lost", "the device's actor died while it judged the program", str(error))
             return Judgement(self.key(program), fault, built.artefact, self.description.tier.name, seed)
         return judgement
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        """The actor's answer, asked for again if the actor dies meanwhile. Raises Lost when that does not help."""
+        reason = ""
+        for _ in range(_TRIES):
+            try:
+                return await getattr(self.actor, method).remote(*arguments)
+            except RayActorError as error:  # dead, or being started anew
+                reason = _first_line(error)
+                await self._back()
+        raise Lost(reason)
+
+    async def _back(self) -> None:
+        """Until Ray has started the actor anew: a call before that fails at once. Raises Lost after a while."""
+        deadline = time.monotonic() + _RESTART_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                await self.actor.ready.remote()
+            except ActorUnavailableError:
+                await asyncio.sleep(0.2)
+            except RayActorError as error:
+                raise Lost(_first_line(error)) from error
+            else:
+                return
+        raise Lost(f"it is not back after {_RESTART_SECONDS:.0f} s")
 
     async def close(self) -> None:
         """End the actor with everything it started."""
@@ -149,7 +185,7 @@ def open_leases(config: Config) -> list[RayLease]:
     """A lease on every device that the configuration asks for. Ray must be running; UsageError for what is not here."""
     leases = []
     for device in find_devices(config.device.name):
-        # One actor per device: a plain GPU task starts a new process each time. No retries: a lost call is a Fault.
+        # One actor per device: a plain GPU task starts a new process each time. Ray does not retry: we do, and count.
         remote: Any = ray.remote(max_restarts=-1, max_task_retries=0, **device.ray_options())(DeviceActor)
         actor = remote.remote(device.name, config.judge)
         description: Description = ray.get(actor.describe.remote(config.operators))
