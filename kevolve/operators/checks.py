@@ -54,11 +54,29 @@ def check_exact(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatc
     """`got` is `expected` (float64) correctly rounded to the dtype of `got`, bit for bit but for the sign of 0."""
     actual = got.detach().cpu()
     right = actual == expected.to(actual.dtype)
-    return None if bool(right.all()) else _describe(name, actual.double(), expected, right, None)
+    if bool(right.all()):
+        return None
+    return _describe(name, actual.double(), expected, right, None, "is not exact where every order of summation is")
+
+
+def check_bits(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:
+    """`got` is `expected`, of the same dtype, bit for bit: the sign of 0 and what a NaN carries included."""
+    actual = got.detach().cpu().contiguous()
+    wanted = expected.contiguous()
+    bits = {2: torch.int16, 4: torch.int32}[wanted.element_size()]
+    right = actual.view(bits) == wanted.view(bits)
+    if bool(right.all()):
+        return None
+    return _describe(name, actual.double(), wanted.double(), right, None, "is not the copied value, bit for bit")
 
 
 def _describe(
-    name: str, actual: torch.Tensor, expected: torch.Tensor, right: torch.Tensor, tolerance: torch.Tensor | None
+    name: str,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    right: torch.Tensor,
+    tolerance: torch.Tensor | None,
+    otherwise: str = "is further from the reference than rounding explains",
 ) -> Mismatch:
     """The first wrong element, and how many there are."""
     wrong = int((~right).sum())
@@ -67,14 +85,12 @@ def _describe(
     allowed = "none" if tolerance is None else f"{float(tolerance.expand(expected.shape)[where]):.3g}"
     if got != got and wanted == wanted:
         reason = f"{name} is NaN where a number belongs"
-    elif wanted != wanted:
+    elif wanted != wanted and got == got:
         reason = f"{name} is a number where NaN belongs"
-    elif abs(got) == float("inf") or abs(wanted) == float("inf"):
+    elif float("inf") in (abs(got), abs(wanted)):
         reason = f"{name} and the reference disagree about infinity"
-    elif tolerance is None:
-        reason = f"{name} is not exact where every order of summation is"
     else:
-        reason = f"{name} is further from the reference than rounding explains"
+        reason = f"{name} {otherwise}"
     index = ", ".join(map(str, where))
     return Mismatch(
         reason,

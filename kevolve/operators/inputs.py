@@ -244,8 +244,21 @@ def _all_of_one(cell: float) -> ValueRegime:
     return ValueRegime(fill, movable=False)
 
 
-def _nan_unread(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
-    values.normal_(generator=rng)[rows.unread()] = torch.nan
+def _odd_bits(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    """Normal, with 40 % of the cells -0, subnormal or (quiet) NaNs that carry a number: arithmetic changes them."""
+    chosen = torch.empty_like(values).uniform_(generator=rng)
+    values.normal_(generator=rng).masked_fill_(chosen < 0.4, -0.0).masked_fill_(chosen < 0.3, -3e-40)
+    patterns = torch.randint(0x7FC00000, 0x80000000, values.shape, generator=rng).int()
+    values.copy_(torch.where(chosen < 0.2, patterns.view(torch.float32).copysign(chosen - 0.1), values))
+
+
+def _unread(cell: float) -> ValueRegime:
+    """Normal, but rows that no result may depend on hold `cell`."""
+
+    def fill(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+        values.normal_(generator=rng)[rows.unread()] = cell
+
+    return ValueRegime(fill, movable=False)
 
 
 VALUES: dict[str, ValueRegime] = {
@@ -258,12 +271,17 @@ VALUES: dict[str, ValueRegime] = {
     # Far enough below zero that exp(value) is 0 in float32: a maximum that starts from 0 shows.
     "all_negative": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).abs_().mul_(-10).sub_(150)),
     "large": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4)),
+    "small": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).mul_(1e-3)),
+    # The square of the mean is a hundred million times the variance.
+    "offset": ValueRegime(lambda values, rows, rng: values.normal_(mean=1e4, generator=rng)),
     "cancellation": ValueRegime(_cancellation, movable=False),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),
     "pos_inf_cell": _one_cell(torch.inf),
     "nan_row": _one_cell(torch.nan),
-    "nan_unread": ValueRegime(_nan_unread, movable=False),
+    "odd_bits": ValueRegime(_odd_bits),
+    "nan_unread": _unread(torch.nan),
+    "inf_unread": _unread(torch.inf),
 }
 
 # ---------------------------------------------------------------------------------------------- layouts

@@ -137,7 +137,10 @@ class Operator(ABC):
 
     @abstractmethod
     def oracle(self, inputs: Inputs) -> Outputs:
-        """The right answer in float64 on the CPU, written as plainly as possible."""
+        """The right answer in float64 on the CPU, written as plainly as possible.
+
+        An operator that only copies answers in the dtype of its inputs: every bit counts.
+        """
 
     @abstractmethod
     def baselines(self, device: str) -> Mapping[str, Baseline]:
@@ -149,7 +152,7 @@ class Operator(ABC):
 
     @abstractmethod
     def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
-        """None if `outputs` (in the workload's dtype) agree with `expected` (float64)."""
+        """None if `outputs` (in the workload's dtype) agree with `expected`, the oracle's answer."""
 
     def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Shape of each tensor argument, input or output, by name, when the scalars have these values."""

@@ -6,41 +6,25 @@ import math
 from collections.abc import Callable
 
 import torch
+import ways_to_copy
+import ways_to_multiply
+import ways_to_normalise
 from operator_cases import segments
+from reductions import (
+    Rows,
+    Way,
+    blocks_of_8,
+    fused,
+    last_row_reads_the_tail,
+    pairwise,
+    rounded_to,
+    sequential,
+    split,
+    unbounded,
+    without_last,
+)
 
 from kevolve.operators.operator import Inputs
-
-Rows = Callable[[torch.Tensor], torch.Tensor]  # [n, dim] -> [dim]
-Way = Callable[[Inputs], torch.Tensor]
-
-
-def sequential(rows: torch.Tensor) -> torch.Tensor:
-    """One addition after the other, in the dtype of `rows`."""
-    total = torch.zeros_like(rows[0])
-    for row in rows:
-        total += row
-    return total
-
-
-def pairwise(rows: torch.Tensor) -> torch.Tensor:
-    while len(rows) > 1:
-        half = len(rows) // 2
-        rows = torch.cat([rows[:half] + rows[half : 2 * half], rows[2 * half :]])
-    return rows[0]
-
-
-def split(rows: torch.Tensor) -> torch.Tensor:
-    """Four running sums, as an unrolled loop keeps them."""
-    parts = [sequential(rows[k::4]) for k in range(min(4, len(rows)))]
-    return sequential(torch.stack(parts))
-
-
-def fused(rows: torch.Tensor) -> torch.Tensor:
-    """As if each addition were a multiply-add by one with a wider intermediate."""
-    total = torch.zeros_like(rows[0])
-    for row in rows:
-        total = (total.double() + row.double()).float()
-    return total
 
 
 def sums(rows_sum: Rows, dtype: torch.dtype = torch.float32) -> Way:
@@ -51,6 +35,14 @@ def sums(rows_sum: Rows, dtype: torch.dtype = torch.float32) -> Way:
             if rows.start < rows.stop:
                 out[b] = rows_sum(values[rows])
         return out
+
+    return compute
+
+
+def means(rows_sum: Rows, dtype: torch.dtype = torch.float32) -> Way:
+    def compute(inputs: Inputs) -> torch.Tensor:
+        lengths = inputs.offsets.diff().clamp(min=1)[:, None]
+        return sums(rows_sum, dtype)(inputs).float() / lengths
 
     return compute
 
@@ -124,28 +116,19 @@ HONEST: dict[str, dict[str, Way]] = {
         "online": softmaxes(online),
         "flushed": softmaxes(flushed),
     },
+    "jagged_mean": {
+        "sequential": means(sequential),
+        "backwards": means(lambda rows: sequential(rows.flip(0))),
+        "pairwise": means(pairwise),
+        "split": means(split),
+        "fused": means(fused),
+        "reciprocal": sums(lambda rows: pairwise(rows) * torch.tensor(len(rows)).float().reciprocal()),
+        "library": sums(lambda rows: torch.mean(rows, dim=0)),
+    },
+    **ways_to_copy.HONEST,
+    **ways_to_normalise.HONEST,
+    **ways_to_multiply.HONEST,
 }
-
-
-def rounded_to(bits: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Keeps `bits` of the significand of float32 values, as a cast to TF32 (11) or half (11, 8) would."""
-
-    def cut(x: torch.Tensor) -> torch.Tensor:
-        mantissa, exponent = torch.frexp(x)
-        return torch.ldexp(torch.round(mantissa * 2**bits) / 2**bits, exponent)
-
-    return cut
-
-
-def unbounded(inputs: Inputs) -> Inputs:
-    """As if the whole of each row took part."""
-    return Inputs(inputs.tensors, {**inputs.scalars, "max_length": 10**9})
-
-
-def last_row_reads_the_tail(inputs: Inputs) -> Inputs:
-    offsets = inputs.offsets.clone()
-    offsets[-1] = inputs.total
-    return Inputs({**inputs.tensors, "offsets": offsets}, inputs.scalars)
 
 
 def spread(way: Way) -> Way:
@@ -155,15 +138,6 @@ def spread(way: Way) -> Way:
         return way(inputs) + 0 * inputs.values.float().nansum() + 0 * inputs.values.float().sum(dim=0)
 
     return compute
-
-
-def without_last(rows: torch.Tensor) -> torch.Tensor:
-    return pairwise(rows[:-1]) if len(rows) > 1 else torch.zeros_like(rows[0])
-
-
-def blocks_of_8(rows: torch.Tensor) -> torch.Tensor:
-    whole = len(rows) // 8 * 8
-    return pairwise(rows[:whole]) if whole else torch.zeros_like(rows[0])
 
 
 def half_total(dtype: torch.dtype) -> Rows:
@@ -193,7 +167,12 @@ def crude_exp(x: torch.Tensor) -> torch.Tensor:
     return torch.ldexp(1 + rest * (1 + rest * (0.5 + rest / 6)), whole.nan_to_num(0, 0, -150).int())
 
 
-_sum, _softmax = sums(pairwise), softmaxes(textbook(torch.exp))
+def nan_for_empty_rows(inputs: Inputs) -> torch.Tensor:
+    """torch.mean's answer for an empty row is NaN."""
+    return sums(pairwise)(inputs) / inputs.offsets.diff()[:, None]
+
+
+_sum, _mean, _softmax = sums(pairwise), means(pairwise), softmaxes(textbook(torch.exp))
 
 FAULTY: dict[str, dict[str, tuple[Way, tuple[str, ...]]]] = {
     "jagged_sum": {
@@ -259,4 +238,39 @@ FAULTY: dict[str, dict[str, tuple[Way, tuple[str, ...]]]] = {
         "normalised over columns": (softmaxes(lambda x: x.softmax(dim=1)), ("small", "int64_offsets", "d1")),
         "not normalised": (softmaxes(lambda x: (x - x.amax(dim=0)).exp()), ("small", "bf16_normal")),
     },
+    "jagged_mean": {
+        "bfloat16 accumulation": (
+            means(sequential, torch.bfloat16),
+            ("small", "bf16_normal", "wide_magnitudes", "bf16_long_sum"),
+        ),
+        "float16 accumulation": (means(sequential, torch.float16), ("small", "bf16_normal", "bf16_shifted_long")),
+        "values cut to TF32": (
+            means(lambda rows: pairwise(rounded_to(11)(rows))),
+            ("small", "int32_offsets", "d1025"),
+        ),
+        "the sum instead": (_sum, ("small", "integers", "cancellation", "bf16_normal")),
+        "one row too few counted": (
+            lambda inputs: _sum(inputs) / (inputs.offsets.diff() - 1)[:, None],
+            ("small", "all_one", "integers"),
+        ),
+        "one row too many counted": (
+            lambda inputs: _sum(inputs) / (inputs.offsets.diff() + 1)[:, None],
+            ("small", "all_one", "b1", "bf16_normal"),
+        ),
+        "NaN for an empty row": (nan_for_empty_rows, ("empty_first", "empty_last", "empty_run", "all_empty")),
+        "the last row of each entry missing": (means(without_last), ("small", "all_one", "b1", "long_single_row")),
+        "only whole blocks of 8 rows": (means(blocks_of_8), ("len_tile_plus_minus_1", "all_one", "b1", "integers")),
+        "the tail is read": (
+            lambda inputs: _mean(last_row_reads_the_tail(inputs)),
+            ("tail_rows_nan", "tail_rows_nan_bfloat16", "all_empty_tail"),
+        ),
+        "NaN spreads": (spread(_mean), ("nan_in_one_row", "nan_in_one_row_bfloat16", "tail_rows_nan", "pos_inf_cell")),
+        "NaN and infinities dropped": (
+            means(lambda rows: pairwise(rows.nan_to_num(0, 0, 0))),
+            ("nan_in_one_row", "pos_inf_cell", "neg_inf_cells", "neg_inf_row"),
+        ),
+    },
+    **ways_to_copy.FAULTY,
+    **ways_to_normalise.FAULTY,
+    **ways_to_multiply.FAULTY,
 }

@@ -44,6 +44,11 @@ def value_dtype(workload: Workload) -> torch.dtype:
     return dtype
 
 
+def number_inputs(operator: str) -> list[str]:
+    """The names of the inputs other than offsets."""
+    return [a.name for a in operator_named(operator).arguments if a.kind == "input" and a.dtype == "value"]
+
+
 def right_answer(operator: str, workload: str) -> torch.Tensor:
     """The oracle's answer, rounded to the workload's dtype."""
     _, chosen, _, expected = drawn(operator, workload)

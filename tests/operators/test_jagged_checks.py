@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from faulty_and_honest import FAULTY, HONEST
-from operator_cases import OPERATORS, drawn, names, right_answer, value_dtype, verdict
+from operator_cases import OPERATORS, drawn, names, number_inputs, right_answer, value_dtype, verdict
 
+from kevolve.operators.checks import check_bits
+from kevolve.operators.inputs import shifted_copy
 from kevolve.operators.operator import Inputs
 
 EVERY = [(operator, name) for operator in OPERATORS for name in names(operator, "search", "holdout", "adversarial")]
@@ -40,15 +42,20 @@ def test_the_mean_of_the_answer_everywhere_is_rejected_by_every_operator(operato
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_input_passed_through_is_rejected_by_every_operator(operator):
-    def passed(name):
-        right, values = right_answer(operator, name), drawn(operator, name)[2].values
-        return values[: len(right)].clone()
+    for passed in number_inputs(operator):
 
-    rejected_on_every_search_workload(operator, passed)
+        def pass_through(name, passed=passed):
+            out = torch.empty_like(right_answer(operator, name))
+            shifted_copy(drawn(operator, name)[2].tensors[passed].reshape(-1), out.view(-1), 0)
+            return out
+
+        rejected_on_every_search_workload(operator, pass_through)
 
 
-@pytest.mark.parametrize("zeroed", ["values", "offsets"])
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    ("operator", "zeroed"),
+    [(operator, name) for operator in OPERATORS for name in (*number_inputs(operator), "offsets")],
+)
 def test_an_answer_that_ignores_an_input_is_rejected_by_every_operator(operator, zeroed):
     def blind(name):
         op, workload, inputs, _ = drawn(operator, name)
@@ -74,11 +81,12 @@ def test_shuffled_and_displaced_rows_are_rejected_by_every_operator(operator):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_one_wrong_element_among_all_is_found_and_named(operator):
     right = right_answer(operator, "small").clone()
-    right[5, 7] *= 1.001
+    place = torch.unravel_index(right.abs().argmax(), right.shape)
+    right[place] *= 1.001
     mismatch = verdict(operator, "small", right)
     assert mismatch is not None
-    assert "rounding" in mismatch.reason
-    assert mismatch.detail.startswith("out[5, 7]: expected ")
+    assert "rounding" in mismatch.reason or "copied" in mismatch.reason
+    assert mismatch.detail.startswith(f"out[{', '.join(str(int(i)) for i in place)}]: expected ")
     assert f"1 of {right.numel()} elements" in mismatch.detail
 
 
@@ -143,3 +151,17 @@ def test_faulty_arithmetic_is_rejected_where_it_should_show(operator, fault, cau
     for name in caught_by:
         _, workload, inputs, _ = drawn(operator, name)
         assert verdict(operator, name, wrong(inputs).to(value_dtype(workload))) is not None, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_copy_is_compared_bit_by_bit(dtype):
+    wanted = torch.tensor([1.0, -0.0, torch.nan, torch.inf], dtype=dtype)
+    bits = torch.int32 if dtype == torch.float32 else torch.int16
+    assert check_bits("out", wanted.clone(), wanted) is None
+    for index, told in ((0, "bit for bit"), (1, "bit for bit"), (2, "bit for bit"), (3, "NaN")):
+        other = wanted.clone()
+        other.view(bits)[index] ^= 1
+        assert told in check_bits("out", other, wanted).reason
+    positive = wanted.clone()
+    positive[1] = 0.0
+    assert check_bits("out", positive, wanted) is not None

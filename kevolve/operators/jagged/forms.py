@@ -56,6 +56,13 @@ def row_of_value(inputs: Inputs) -> torch.Tensor:
     return torch.repeat_interleave(torch.arange(inputs.batch), lengths, output_size=int(inputs.offsets[-1]))
 
 
+def cell_of_value(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each row of values in use its row in a tensor [batch * max_length, ...], and whether it has one (bool)."""
+    entry = row_of_value(inputs)
+    position = torch.arange(len(entry)) - inputs.offsets[entry]
+    return entry * inputs.max_length + position, position < inputs.max_length
+
+
 def padded(inputs: Inputs, length: int, padding: float) -> torch.Tensor:
     """[batch, length, dim]."""
     dense: torch.Tensor = torch.ops.aten._jagged_to_padded_dense_forward(
@@ -64,11 +71,43 @@ def padded(inputs: Inputs, length: int, padding: float) -> torch.Tensor:
     return dense
 
 
+def unpadded(inputs: Inputs, dense: torch.Tensor) -> torch.Tensor:
+    """[total, dim] from [batch, length, dim]."""
+    values: torch.Tensor = torch.ops.aten._padded_dense_to_jagged_forward(dense, [inputs.offsets], inputs.total)
+    return values
+
+
 def values_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The gather form for compilers: [batch, length, dim], and bool [batch, length, 1] which rows are real."""
     position = offsets[:-1, None] + torch.arange(length)
     real = position < offsets[1:, None]
     return values[position.clamp(max=values.shape[0] - 1)], real[:, :, None]
+
+
+def rows_in_use(offsets: torch.Tensor, total: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For compilers: row numbers, their batch entries (int64 [total]), and which take part (bool [total, 1])."""
+    position = torch.arange(total)
+    entry = torch.bucketize(position, offsets[1:], right=True).clamp(max=offsets.shape[0] - 2)
+    within = position - offsets[entry]
+    return position, entry, ((within < length) & (position < offsets[-1]))[:, None]
+
+
+def dense_rows(dense: torch.Tensor, offsets: torch.Tensor, total: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """For compilers: [total, dim] gathered from [batch, length, dim], and bool [total, 1] which rows dense has."""
+    position, entry, taken = rows_in_use(offsets, total, dense.shape[1])
+    within = (position - offsets[entry]).clamp(max=dense.shape[1] - 1)
+    return dense[entry, within], taken
+
+
+def dense_rows_repeated(dense: torch.Tensor, offsets: torch.Tensor, total: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same with each entry's number repeated instead of searched for: rows past the last offset count as its."""
+    lengths = offsets.diff()
+    lengths = torch.cat([lengths[:-1], lengths[-1:] + total - offsets[-1]])
+    entry = torch.repeat_interleave(lengths, output_size=total)
+    position = torch.arange(total)
+    within = position - offsets[entry]
+    taken = (within < dense.shape[1]) & (position < offsets[-1])
+    return dense[entry, within.clamp(max=dense.shape[1] - 1)], taken[:, None]
 
 
 def nested(values: torch.Tensor, offsets: torch.Tensor, least: int, most: int) -> torch.Tensor:

@@ -1,7 +1,9 @@
-"""What the jagged operators share: values [total, dim] whose rows `offsets` groups into a batch.
+"""What the jagged operators share: rows of numbers that `offsets` groups into a batch, and how inputs are made.
 
-offsets is [batch + 1], starts at 0, never decreases and ends at or before `total`; rows of values past its end
-belong to nobody. Row b of the batch is `values[offsets[b]:offsets[b + 1]]`, called its span.
+offsets is [batch + 1], starts at 0, never decreases and ends at or before `total`, the number of rows of jagged
+tensors; rows past its end belong to nobody. Row b of the batch is `values[offsets[b]:offsets[b + 1]]`, called its
+span. Beside jagged inputs [total, ...] an operator may have padded ones [batch, max_length, ...] and ones with a
+matrix for each row of the batch.
 """
 
 from __future__ import annotations
@@ -13,43 +15,52 @@ from typing import ClassVar
 
 import torch
 
+from kevolve.operators.checks import FLOAT32_ROUNDOFF
 from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, shifted_copy
-from kevolve.operators.operator import Inputs, Operator, Workload
+from kevolve.operators.operator import Argument, Inputs, Operator, Workload
 
 
 class JaggedOperator(Operator):
     """Makes the inputs of a jagged operator. `max_length` of a workload bounds its lengths.
 
-    An operator that has `max_length` among its arguments uses only that many rows of each span.
+    An operator that has `max_length` among its arguments uses only that many rows of each span, unless
+    `uses_whole_spans` says that it bounds nothing but the padded inputs.
     """
 
     sizes: ClassVar[tuple[str, ...]] = ("batch", "max_length", "dim")
+    uses_whole_spans: ClassVar[bool] = False
 
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
-        """values [total, dim] and offsets [batch + 1], drawn on the CPU and moved to `device`."""
+        """Every input of numbers, and offsets [batch + 1], drawn on the CPU and moved to `device`."""
         offsets = _draw_offsets(workload, rng)
         scalars = self._scalars(workload, offsets)
-        values = torch.empty(scalars["total"], scalars["dim"])
-        rows = Rows(tuple(_spans(offsets, scalars.get("max_length"))), scalars["total"])
-        VALUES[workload.values].fill(values, rows, rng)
-        return _placed(values, offsets, scalars, workload, device)
+        shapes = self.shapes(scalars)
+        numbers = {}
+        for argument in self._number_inputs():
+            drawn = torch.empty(shapes[argument.name])
+            VALUES[workload.values].fill(drawn.flatten(0, -2), self._rows(argument, offsets, scalars), rng)
+            numbers[argument.name] = drawn
+        return _placed(numbers, offsets, scalars, workload, device)
 
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
     ) -> Inputs:
-        """New lengths; values read from a random element of `inputs.values` on, round and round."""
-        drawn = inputs.values.reshape(-1)
-        if not VALUES[workload.values].movable or len(drawn) == 0:
+        """New lengths; every input of numbers read from a random element of the drawn one on, round and round."""
+        drawn = {argument.name: inputs.tensors[argument.name].reshape(-1) for argument in self._number_inputs()}
+        if not VALUES[workload.values].movable or not all(map(len, drawn.values())):
             return super().refresh(inputs, workload, rng, into)
         offsets = _draw_offsets(workload, rng)
         scalars = self._scalars(workload, offsets)
-        count = scalars["total"] * scalars["dim"]
-        flat = drawn.new_empty(count) if into is None else into["values"][:count]
-        shifted_copy(drawn, flat, int(torch.randint(len(drawn), (1,), generator=rng)))
-        values = flat.view(scalars["total"], scalars["dim"])
+        shapes = self.shapes(scalars)
+        numbers = {}
+        for name, source in drawn.items():
+            count = math.prod(shapes[name])
+            flat = source.new_empty(count) if into is None else into[name][:count]
+            start = int(torch.randint(len(source), (1,), generator=rng))
+            numbers[name] = shifted_copy(source, flat, start).view(shapes[name])
         if into is None:
-            return _placed(values, offsets, scalars, workload, str(drawn.device))
-        return Inputs({"values": values, "offsets": into["offsets"][: len(offsets)].copy_(offsets)}, scalars)
+            return _placed(numbers, offsets, scalars, workload, str(inputs.offsets.device))
+        return Inputs({**numbers, "offsets": into["offsets"][: len(offsets)].copy_(offsets)}, scalars)
 
     def capacity(self, workload: Workload) -> dict[str, int]:
         """Elements by argument name, with `total` at the most that the lengths can sum to."""
@@ -61,10 +72,56 @@ class JaggedOperator(Operator):
         known = {**workload.sizes, "total": int(offsets[-1]) + LENGTHS[workload.lengths].tail}
         return {argument.name: known[argument.name] for argument in self.arguments if argument.kind == "scalar"}
 
+    def _number_inputs(self) -> list[Argument]:
+        """The inputs other than offsets, in the order of the arguments."""
+        return [argument for argument in self.arguments if argument.kind == "input" and argument.dtype == "value"]
+
+    def _rows(self, argument: Argument, offsets: torch.Tensor, scalars: Mapping[str, int]) -> Rows:
+        """Which rows of an input count, when it is seen as [rows, last dimension].
+
+        Of a padded input those that an entry has; of an entry's matrix all, unless the entry has no rows.
+        """
+        taken = _spans(offsets, scalars.get("max_length"))
+        if argument.shape[0] == "total":
+            return Rows(tuple(_spans(offsets, None) if self.uses_whole_spans else taken), scalars["total"])
+        each = scalars[argument.shape[1]]
+        is_padded = argument.shape[1] == "max_length"
+        counts = [end - start if is_padded else each * (end > start) for start, end in taken]
+        return Rows(tuple((b * each, b * each + count) for b, count in enumerate(counts)), len(counts) * each)
+
 
 def spans(inputs: Inputs) -> list[tuple[int, int]]:
-    """The rows of values that each row of the batch uses: at most `max_length` if the operator has that argument."""
+    """The first rows of each span: at most `max_length` of them if the operator has that argument."""
     return _spans(inputs.offsets, inputs.scalars.get("max_length"))
+
+
+def whole_spans(inputs: Inputs) -> list[tuple[int, int]]:
+    """Every span in full, whatever `max_length` says."""
+    return _spans(inputs.offsets, None)
+
+
+def sum_spans(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
+    """float64 [batch, dim]: the sum over each span of `values`, float64 [total, dim]."""
+    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+    for b, (start, end) in enumerate(spans(inputs)):
+        out[b] = values[start:end].sum(dim=0)
+    return out
+
+
+def sum_error(terms: torch.Tensor) -> torch.Tensor:
+    """What a float32 sum of that many terms in any order loses, as a share of the sum of their magnitudes.
+
+    n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to about
+    sqrt(n) roundoffs of that sum; twice that is allowed, and never more than a 4,096th of it.
+    """
+    return (2 * FLOAT32_ROUNDOFF * terms.double().sqrt()).clamp_(max=2.0**-12)
+
+
+def bytes_moved(inputs: Inputs, numbers: int) -> int:
+    """What it takes to move that many numbers and to read the offsets once."""
+    size = next(tensor.element_size() for tensor in inputs.tensors.values() if tensor.is_floating_point())
+    offsets: torch.Tensor = inputs.offsets
+    return numbers * size + offsets.numel() * offsets.element_size()
 
 
 def _spans(offsets: torch.Tensor, limit: int | None) -> list[tuple[int, int]]:
@@ -79,14 +136,14 @@ def _draw_offsets(workload: Workload, rng: torch.Generator) -> torch.Tensor:
 
 
 def _placed(
-    values: torch.Tensor, offsets: torch.Tensor, scalars: Mapping[str, int], workload: Workload, device: str
+    numbers: Mapping[str, torch.Tensor],
+    offsets: torch.Tensor,
+    scalars: Mapping[str, int],
+    workload: Workload,
+    device: str,
 ) -> Inputs:
     """In the workload's dtypes and layout, on `device`."""
     place = LAYOUTS[workload.layout]
-    return Inputs(
-        {
-            "values": place(values.to(device, getattr(torch, workload.dtype))),
-            "offsets": place(offsets.to(device, getattr(torch, workload.index_dtype))),
-        },
-        scalars,
-    )
+    tensors = {name: place(tensor.to(device, getattr(torch, workload.dtype))) for name, tensor in numbers.items()}
+    tensors["offsets"] = place(offsets.to(device, getattr(torch, workload.index_dtype)))
+    return Inputs(tensors, scalars)

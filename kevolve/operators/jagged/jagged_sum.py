@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, check_close, check_exact, check_form, output_rounding
+from kevolve.operators.checks import SMALLEST, check_close, check_exact, check_form, output_rounding
 from kevolve.operators.inputs import VALUES
-from kevolve.operators.jagged.jagged import JaggedOperator, spans
+from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans, sum_error, sum_spans
 from kevolve.operators.jagged.sum_baselines import sum_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Mismatch, Outputs, Workload
 
@@ -38,7 +38,7 @@ class JaggedSum(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        return {"out": _sum_rows(inputs, inputs.values.cpu().double())}
+        return {"out": sum_spans(inputs, inputs.values.cpu().double())}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
         return sum_baselines()
@@ -46,32 +46,18 @@ class JaggedSum(JaggedOperator):
     def cost(self, inputs: Inputs) -> Cost:
         """Every used value read once, every result written once, the offsets read once; one addition a value."""
         used = sum(end - start for start, end in spans(inputs)) * inputs.dim
-        values, offsets = inputs.values, inputs.offsets
-        moved = (used + inputs.batch * inputs.dim) * values.element_size() + offsets.numel() * offsets.element_size()
-        return Cost(bytes=moved, flops=used)
+        return Cost(bytes=bytes_moved(inputs, used + inputs.batch * inputs.dim), flops=used)
 
     def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
-        """Exact for small integers, else within what a float32 sum of these values in any order loses.
-
-        n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to about
-        sqrt(n) roundoffs of that sum; twice that is allowed, and never more than a 4,096th of it.
-        """
+        """Exact for small integers, else within what a float32 sum of these values in any order loses."""
         dtype = getattr(torch, workload.dtype)
         if mismatch := check_form(outputs, self.output_shapes(inputs), dtype):
             return mismatch
         wanted = expected["out"]
         if VALUES[workload.values].exact:
             return check_exact("out", outputs["out"], wanted)
-        lengths = inputs.offsets.cpu().diff().double()[:, None]
-        share = (2 * FLOAT32_ROUNDOFF * lengths.sqrt()).clamp_(max=2.0**-12)
-        magnitude = _sum_rows(inputs, inputs.values.cpu().double().abs_())
-        tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
+        magnitude = sum_spans(inputs, inputs.values.cpu().double().abs_())
+        tolerance = (
+            sum_error(inputs.offsets.cpu().diff())[:, None] * magnitude + output_rounding(wanted, dtype) + SMALLEST
+        )
         return check_close("out", outputs["out"], wanted, tolerance)
-
-
-def _sum_rows(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
-    """float64 [batch, dim]: the sum of each span of `values`."""
-    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
-    for b, (start, end) in enumerate(spans(inputs)):
-        out[b] = values[start:end].sum(dim=0)
-    return out

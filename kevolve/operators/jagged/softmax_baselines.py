@@ -20,7 +20,9 @@ from kevolve.operators.jagged.forms import (
     padded,
     row_lengths,
     row_of_value,
+    rows_in_use,
     shortest_and_longest,
+    unpadded,
     values_padded,
 )
 from kevolve.operators.operator import Baseline, Inputs, Outputs
@@ -76,7 +78,7 @@ def rows(inputs: Inputs) -> Outputs:
 
 def padded_softmax(inputs: Inputs) -> Outputs:
     dense = padded(inputs, min(longest(inputs), inputs.max_length), -torch.inf).softmax(dim=1)
-    return {"out": torch.ops.aten._padded_dense_to_jagged_forward(dense, [inputs.offsets], inputs.total)}
+    return {"out": unpadded(inputs, dense)}
 
 
 def nested_softmax(inputs: Inputs) -> Outputs:
@@ -115,18 +117,10 @@ def _bag_sum(ids: torch.Tensor, values: torch.Tensor, offsets: torch.Tensor) -> 
     return functional.embedding_bag(ids, values, offsets, mode="sum", include_last_offset=True)
 
 
-def _rows_in_use(offsets: torch.Tensor, total: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Row numbers, their batch entries (both int64 [total]), and which take part (bool [total, 1])."""
-    position = torch.arange(total)
-    entry = torch.bucketize(position, offsets[1:], right=True).clamp(max=offsets.shape[0] - 2)
-    within = position - offsets[entry]
-    return position, entry, ((within < length) & (position < offsets[-1]))[:, None]
-
-
 def _bag_softmax(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
     gathered, taken = values_padded(values, offsets, length)
     largest = torch.where(taken, gathered.float(), -torch.inf).amax(dim=1)
-    position, entry, in_use = _rows_in_use(offsets, values.shape[0], length)
+    position, entry, in_use = rows_in_use(offsets, values.shape[0], length)
     powers = torch.where(in_use, (values.float() - largest[entry]).exp(), 0)
     return (powers / _bag_sum(position, powers, offsets)[entry]).to(values.dtype)
 
@@ -136,7 +130,7 @@ def _gather_softmax(values: torch.Tensor, offsets: torch.Tensor, length: int) ->
     dense = torch.where(taken, gathered.float(), -torch.inf)
     largest = dense.amax(dim=1)
     sums = (dense - largest[:, None]).exp().sum(dim=1)
-    _, entry, in_use = _rows_in_use(offsets, values.shape[0], length)
+    _, entry, in_use = rows_in_use(offsets, values.shape[0], length)
     return torch.where(in_use, (values.float() - largest[entry]).exp() / sums[entry], 0).to(values.dtype)
 
 

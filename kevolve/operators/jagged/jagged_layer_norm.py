@@ -1,0 +1,89 @@
+"""jagged_layer_norm: each row of a jagged tensor normalised over all of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+
+from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, check_close, check_form, output_rounding
+from kevolve.operators.inputs import VALUES
+from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans, sum_error
+from kevolve.operators.jagged.layer_norm_baselines import layer_norm_baselines
+from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Mismatch, Outputs, Workload
+
+EPSILON = 1e-6
+
+
+class JaggedLayerNorm(JaggedOperator):
+    """out[t, d] is (values[t, d] - mean) / sqrt(variance + 1e-6) over all numbers of t's batch entry, rows and columns.
+
+    values: [total, dim] float32 or bfloat16; offsets: [batch + 1] int32 or int64. The variance is the biased one,
+    there are no weights. out: [total, dim] in the dtype of values, computed in at least float32; it is 0 in rows past
+    offsets[batch], and those rows are not read into any result. An entry that holds NaN or an infinity is NaN
+    throughout, and that stays within the entry. Any size may be 0.
+
+    C entry point (all pointers to contiguous memory, aligned to one element):
+    `void jagged_layer_norm(const VALUE *values, const INDEX *offsets, VALUE *out, int64_t batch, int64_t total,
+    int64_t dim)`
+
+    Source: operators.md J10.
+    """
+
+    name: ClassVar[str] = "jagged_layer_norm"
+    arguments: ClassVar[tuple[Argument, ...]] = (
+        Argument("values", "input", "value", ("total", "dim"), "rows of all batch entries, one after the other"),
+        Argument("offsets", "input", "index", ("batch + 1",), "where each batch entry begins, and where the last ends"),
+        Argument("out", "output", "value", ("total", "dim"), "the normalised rows; 0 in rows past offsets[batch]"),
+        Argument("batch", "scalar", "int64"),
+        Argument("total", "scalar", "int64", meaning="rows of values; may exceed offsets[batch]"),
+        Argument("dim", "scalar", "int64"),
+    )
+
+    def oracle(self, inputs: Inputs) -> Outputs:
+        values = inputs.values.cpu()
+        out = torch.zeros(values.shape, dtype=torch.float64)
+        for start, end in spans(inputs):
+            if start < end:
+                centred = values[start:end].double()
+                centred -= centred.mean()
+                out[start:end] = centred / (centred.square().mean() + EPSILON).sqrt()
+        return {"out": out}
+
+    def baselines(self, device: str) -> Mapping[str, Baseline]:
+        return layer_norm_baselines()
+
+    def cost(self, inputs: Inputs) -> Cost:
+        """Every used value read once, every result written once, the offsets read once.
+
+        Five operations a used value: one for the sum, two for the sum of squares, two to scale and shift.
+        """
+        used = sum(end - start for start, end in spans(inputs)) * inputs.dim
+        return Cost(bytes=bytes_moved(inputs, used + inputs.total * inputs.dim), flops=5 * used)
+
+    def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
+        """Within what float32 sums in any order, and the few operations around them, lose; 0 exactly past the end.
+
+        The mean is off by the error of a sum and shifts every result by as many standard deviations. The variance
+        is off by the error of a sum of squares, which scales every result by half as much; taken as the mean of
+        squares minus the square of the mean it loses more, and is accepted up to a 256th.
+        """
+        dtype = getattr(torch, workload.dtype)
+        if mismatch := check_form(outputs, self.output_shapes(inputs), dtype):
+            return mismatch
+        wanted, values = expected["out"], inputs.values.cpu()
+        tolerance, exact = torch.zeros_like(wanted), VALUES[workload.values].exact
+        for start, end in spans(inputs):
+            if start < end and inputs.dim:
+                rows, used = wanted[start:end], values[start:end].double()
+                spread = (used.var(correction=0) + EPSILON).sqrt()
+                error = sum_error(torch.tensor(used.numel())) + 2 * FLOAT32_ROUNDOFF
+                shift = error * used.abs().mean() / spread
+                # Squares are positive: a running sum loses the small ones one like the other, and small integers
+                # have so few distinct squares that roundings repeat instead of cancelling.
+                squares_error = FLOAT32_ROUNDOFF * used.numel() if exact else 4 * error
+                scale = (squares_error * used.square().mean() / spread.square()).clamp(max=2.0**-8) / 2 + shift**2
+                share = scale + 4 * FLOAT32_ROUNDOFF
+                tolerance[start:end] = rows.abs() * share + shift + output_rounding(rows, dtype) + SMALLEST
+        return check_close("out", outputs["out"], wanted, tolerance)
