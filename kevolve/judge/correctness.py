@@ -1,7 +1,7 @@
 """Correctness: does a program give the oracle's answer on every workload, whatever its role?
 
 The program runs in a child that never holds the oracle or the expected output. Its outputs start as NaN between guard
-zones, its inputs are read-only and surrounded by NaN, and the content is fresh from the judge's seed.
+zones, its inputs are read-only and surrounded by NaN, and the content follows from the judge's seed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import torch
 
 from kevolve.judge.call import Arenas, Call, place
+from kevolve.judge.draws import Draws
 from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate, Exit
 from kevolve.languages.language import Built
-from kevolve.operators.operator import Operator, Workload
+from kevolve.operators.operator import Mismatch, Operator, Workload
 from kevolve.verdict import Rejected, Stage
 
 _LOAD_SECONDS = 10.0
@@ -97,7 +98,7 @@ class Runner:
         return Rejected(stage, f"{ended.describe(memory_bytes)} {self.doing}", ended.output)
 
 
-def check_all(operator: Operator, runner: Runner, arenas: Arenas, rng: torch.Generator) -> None:
+def check_all(operator: Operator, runner: Runner, arenas: Arenas, draws: Draws) -> None:
     """Every workload, smallest first. Raises Rejection with the first wrong answer."""
 
     def size(workload: Workload) -> int:
@@ -108,20 +109,30 @@ def check_all(operator: Operator, runner: Runner, arenas: Arenas, rng: torch.Gen
 
     for workload in sorted(operator.workloads, key=size):
         arenas.reset()
-        given = operator.make_inputs(workload, rng)
-        call = place(operator, workload, given, arenas)
+        draw = draws.of(workload)
+        call = place(operator, workload, draw.inputs, arenas)
         runner.run(workload, [call], arenas)
-        check_answer(operator, workload, call, arenas, "correctness")
+        check_guards(workload, call, arenas, "correctness")
+        reject_if(draw.check(call.answer()), workload, "correctness")
 
 
-def check_answer(operator: Operator, workload: Workload, call: Call, arenas: Arenas, stage: Stage) -> None:
-    """Raises Rejection if the call's outputs are not the oracle's answer, or if it wrote beside them."""
+def check_part(operator: Operator, workload: Workload, call: Call, arenas: Arenas, rng: torch.Generator) -> None:
+    """Raises Rejection if a random part of a timed call's answer is wrong, or if it wrote beside its outputs."""
+    check_guards(workload, call, arenas, "timing")
+    given, answer = operator.sample(call.given, call.answer(), rng)
+    reject_if(operator.check(workload, answer, operator.oracle(given), given), workload, "timing")
+
+
+def check_guards(workload: Workload, call: Call, arenas: Arenas, stage: Stage) -> None:
+    """Raises Rejection if something was written beside the outputs."""
     broken = call.broken_guards(arenas)
     if broken:
         raise Rejection(Rejected(stage, f"writes outside {', '.join(broken)} on {workload.name}"))
-    mismatch = operator.check(workload, call.answer(), operator.oracle(call.given), call.given)
+
+
+def reject_if(mismatch: Mismatch | None, workload: Workload, stage: Stage) -> None:
+    """Raises Rejection if there is a mismatch."""
     if mismatch is not None:
         when = " in a timed call" if stage == "timing" else ""
-        raise Rejection(
-            Rejected(stage, f"wrong on {workload.name} ({workload.role}){when}: {mismatch.reason}", mismatch.detail)
-        )
+        reason = f"wrong on {workload.name} ({workload.role}){when}: {mismatch.reason}"
+        raise Rejection(Rejected(stage, reason, mismatch.detail))

@@ -19,8 +19,9 @@ from kevolve.config import JudgeConfig
 from kevolve.devices.device import Device
 from kevolve.judge.arena import Arena
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
-from kevolve.judge.call import Arenas, place_fresh
+from kevolve.judge.call import Arenas
 from kevolve.judge.correctness import Patience, Rejection, Runner, check_all
+from kevolve.judge.draws import Draws
 from kevolve.judge.lease import Survey
 from kevolve.judge.machine_lock import MachineLock
 from kevolve.judge.prepare import prepare
@@ -65,6 +66,7 @@ class Judge:
         self.baselines: BaselineProcess | None = None
         self.warmed: set[tuple[str, str, str]] = set()
         self.operators: dict[str, Operator] = {}
+        self.draws: dict[str, Draws] = {}
 
     def key(self, program: Program) -> Key:
         """What a verdict on `program` would be a verdict on."""
@@ -85,7 +87,8 @@ class Judge:
         arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
         try:
             with self.lock:
-                surveyor = Surveyor(operator, self._baseline_process(), arenas, _generator(seed))
+                draws = Draws(operator, seed)
+                surveyor = Surveyor(operator, self._baseline_process(), arenas, draws, _generator(seed))
                 survey = take_survey(surveyor, self.device.key, self.device.name)
         except BaselineFault as error:
             self._drop_baselines()
@@ -99,12 +102,17 @@ class Judge:
     def measure(self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False) -> Judgement:
         """Correctness on every workload, then timing on the search workloads (holdout too to confirm)."""
         start = time.monotonic()
+        draws = self._draws(self.operator(program.operator), seed, confirm)
         with self.lock:
-            verdict = self._verdict(program, built, survey, seed, confirm)
+            verdict = self._verdict(program, built, survey, draws, seed, confirm)
         if not self.device.healthy():
             verdict = Fault("device", f"{self.device.key} is not healthy after this program")
         seconds = time.monotonic() - start
-        environment = {**self.device.environment(), "toolchain": self.device.target.toolchain}
+        environment = {
+            **self.device.environment(),
+            "toolchain": self.device.target.toolchain,
+            "inputs_seed": draws.seed,
+        }
         return Judgement(self.key(program), verdict, built.artefact, self.tier.name, seed, seconds, environment)
 
     def close(self) -> None:
@@ -114,7 +122,19 @@ class Judge:
         self.servers.clear()
         self._drop_baselines()
 
-    def _verdict(self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool) -> Verdict:
+    def _draws(self, operator: Operator, seed: int, confirm: bool) -> Draws:
+        """The inputs to check a program on: a confirmation has its own, other judgements share some."""
+        draws = self.draws.get(operator.name)
+        if confirm:
+            return Draws(operator, seed)
+        if draws is None or draws.is_used_up():
+            draws = self.draws[operator.name] = Draws(operator, seed)
+        draws.programs += 1
+        return draws
+
+    def _verdict(
+        self, program: Program, built: Built, survey: Survey, draws: Draws, seed: int, confirm: bool
+    ) -> Verdict:
         operator = self.operator(program.operator)
         stage: Stage = "correctness"
         memory_bytes = int(self.settings.memory_gib * (1 << 30))
@@ -128,9 +148,10 @@ class Judge:
             child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, memory_bytes, cpu_seconds)
             runner = Runner(operator, built, child, patience)
             try:
-                check_all(operator, runner, arenas, rng)
+                check_all(operator, runner, arenas, draws)
                 stage = "timing"
-                scored = self._time(operator, runner, arenas, rng, survey, confirm)
+                watch = Stopwatch(operator, runner, self._baseline_process(), arenas, draws, self.peaks)
+                scored = self._time(operator, watch, rng, survey, confirm)
             except Rejection as error:
                 server.kill()
                 return error.verdict
@@ -149,25 +170,20 @@ class Judge:
             arenas.outputs.close()
 
     def _time(
-        self, operator: Operator, runner: Runner, arenas: Arenas, rng: torch.Generator, survey: Survey, confirm: bool
+        self, operator: Operator, watch: Stopwatch, rng: torch.Generator, survey: Survey, confirm: bool
     ) -> Scored:
-        baselines = self._baseline_process()
-        watch = Stopwatch(operator, runner, baselines, arenas, self.peaks)
         max_pairs = self.settings.confirm_pairs if confirm else self.settings.max_pairs
         measurements = []
-        cpu_before = runner.child.cpu_seconds()
+        cpu_before = watch.runner.child.cpu_seconds()
         for workload in operator.workloads:
             if workload.role == "adversarial" or (workload.role == "holdout" and not confirm):
                 continue
             baseline = survey.fastest(workload.name)
             if (operator.name, workload.name, baseline) not in self.warmed:
-                drawn = operator.make_inputs(workload, rng)
-                arenas.reset()
-                calls = [place_fresh(operator, workload, drawn, rng, arenas) for _ in range(2)]
-                baselines.warm(operator, baseline, calls)
+                watch.warm(workload, baseline, rng)
                 self.warmed.add((operator.name, workload.name, baseline))
             measurements.append(watch.measure(workload, baseline, rng, max_pairs))
-        cores_used = (runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds
+        cores_used = (watch.runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds
         cores = int(self.device.environment().get("OMP_NUM_THREADS", "1"))
         return Scored(
             Fitness.of(m for m in measurements if m.role == "search"),

@@ -3,7 +3,7 @@
 Baseline and program take turns in random order on the same fresh inputs, each in a process of its own that is stopped
 while the other runs, so drift in clocks or load hits both alike (evaluators.md 6.4). What counts is the
 judge's own window around a block of calls; the child's clock only has to agree with it. The result is a ratio with
-an interval, never two absolute times. A secret random part of the timed calls is checked like any other call.
+an interval, never two absolute times. Secret random parts of the timed calls' answers are checked, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import torch
 from kevolve.devices.device import Peaks
 from kevolve.judge.baselines import BaselineProcess
 from kevolve.judge.call import Arenas, Call, place, place_fresh
-from kevolve.judge.correctness import Rejection, Runner, check_answer
+from kevolve.judge.correctness import Rejection, Runner, check_part
+from kevolve.judge.draws import Draws
 from kevolve.operators.operator import Inputs, Operator, Workload
 from kevolve.verdict import Measurement, Rejected
 
@@ -32,7 +33,7 @@ _SLOW, _PRECISE_IF_SLOW = 0.8, 0.1  # a program that surely loses to the baselin
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005
-_CHECKED_SHARE = 0.1  # of the pairs after the first, which is always checked
+_CHECKED_SHARE = 0.3  # of the pairs after the first, which is always checked
 
 
 def interval_of_median(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
@@ -77,17 +78,30 @@ class Pairs:
 class Stopwatch:
     """Times one program against baselines. Everything it needs is fixed for the program's judging."""
 
-    def __init__(self, operator: Operator, runner: Runner, baselines: BaselineProcess, arenas: Arenas, peaks: Peaks):
+    def __init__(
+        self,
+        operator: Operator,
+        runner: Runner,
+        baselines: BaselineProcess,
+        arenas: Arenas,
+        draws: Draws,
+        peaks: Peaks,
+    ):
         self.operator = operator
         self.runner = runner
         self.baselines = baselines
         self.arenas = arenas
+        self.draws = draws
         self.peaks = peaks
         self.busy_seconds = 0.0
 
+    def warm(self, workload: Workload, baseline: str, rng: torch.Generator) -> None:
+        """Let the baseline process compile what it needs for `workload`, for calls of any size."""
+        self.baselines.warm(self.operator, baseline, self._fresh(workload, 2, self.draws.of(workload).inputs, rng))
+
     def measure(self, workload: Workload, baseline: str, rng: torch.Generator, max_pairs: int) -> Measurement:
         """The program against `baseline` on `workload`. Raises Rejection."""
-        drawn = self.operator.make_inputs(workload, rng)
+        drawn = self.draws.of(workload).inputs
         calls = self._block(workload, baseline, drawn)
         pairs = Pairs()
         floor_s = fastest_s = 0.0
@@ -139,10 +153,10 @@ class Stopwatch:
         self._check_some(workload, placed, 1.0 if len(pairs.program) == 1 else _CHECKED_SHARE, rng)
 
     def _check_some(self, workload: Workload, placed: list[Call], share: float, rng: torch.Generator) -> None:
-        """With probability `share`, the answer of one timed call, whichever."""
+        """With probability `share`, a part of the answer of one timed call, whichever."""
         if float(torch.rand((), generator=rng)) < share:
             chosen = int(torch.randint(len(placed), (), generator=rng))
-            check_answer(self.operator, workload, placed[chosen], self.arenas, "timing")
+            check_part(self.operator, workload, placed[chosen], self.arenas, rng)
 
     def _plausible(self, workload: Workload, pairs: Pairs, time_s: float, fastest_s: float) -> None:
         if time_s < fastest_s * (1 - _PHYSICS_SLACK):

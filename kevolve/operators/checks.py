@@ -1,13 +1,15 @@
 """Checks: does an answer agree with the oracle as far as honest rounding allows?
 
-Operators build their `check` from these pieces. The tolerance is per element and comes from what the
+Operators say what is allowed by these pieces. The tolerance is per element and comes from what the
 arithmetic can lose: a float32 accumulation in any order, then one rounding to the output's dtype. It never
 comes from what some kernel happened to return (evaluators.md 3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -36,38 +38,92 @@ def output_rounding(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return expected.abs() * torch.finfo(dtype).eps
 
 
-def check_close(name: str, got: torch.Tensor, expected: torch.Tensor, tolerance: torch.Tensor) -> Mismatch | None:
-    """|got - expected| <= tolerance wherever `expected` (float64) is finite; elsewhere the same NaN or infinity.
+class Allowed(Protocol):
+    """Which values of one output are right."""
 
-    `tolerance` is float64 and broadcasts to `expected`. Its value where `expected` is not finite is ignored.
+    def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
+        """None if `got` is right, else why it is not."""
+        ...
+
+    def quickly(self, dtype: torch.dtype) -> Callable[[torch.Tensor], bool]:
+        """A fast test for many answers: True only for what `differs` has nothing against."""
+        ...
+
+
+@dataclass(frozen=True)
+class Within:
+    """|got - expected| <= tolerance wherever `expected` is finite; elsewhere the same NaN or infinity.
+
+    Both are float64, and `tolerance` broadcasts to `expected`. Its value where `expected` is not finite is ignored.
     """
-    actual = got.detach().cpu().double()
-    # False for NaN, and for infinity against an infinite tolerance: neither is close to a number.
-    right = (actual - expected).abs_().sub_(tolerance) <= 0
-    if bool(right.all()):
-        return None
-    right |= (actual == expected) | (actual.isnan() & expected.isnan())
-    return None if bool(right.all()) else _describe(name, actual, expected, right, tolerance)
+
+    expected: torch.Tensor
+    tolerance: torch.Tensor
+
+    def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
+        actual = got.detach().cpu().double()
+        # False for NaN, and for infinity against an infinite tolerance: neither is close to a number.
+        right = (actual - self.expected).abs_().sub_(self.tolerance) <= 0
+        if bool(right.all()):
+            return None
+        right |= (actual == self.expected) | (actual.isnan() & self.expected.isnan())
+        return None if bool(right.all()) else _describe(name, actual, self.expected, right, self.tolerance)
+
+    def quickly(self, dtype: torch.dtype) -> Callable[[torch.Tensor], bool]:
+        """By bounds in the output's own dtype, rounded inwards. Where `expected` is not finite nothing lies within."""
+        low = _inwards(self.expected - self.tolerance, dtype, torch.inf)
+        high = _inwards(self.expected + self.tolerance, dtype, -torch.inf)
+        return lambda got: bool(((got >= low) & (got <= high)).all())
 
 
-def check_exact(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:
-    """`got` is `expected` (float64) correctly rounded to the dtype of `got`, bit for bit but for the sign of 0."""
-    actual = got.detach().cpu()
-    right = actual == expected.to(actual.dtype)
-    if bool(right.all()):
-        return None
-    return _describe(name, actual.double(), expected, right, None, "is not exact where every order of summation is")
+@dataclass(frozen=True)
+class Exact:
+    """`expected` (float64) correctly rounded to the output's dtype, bit for bit but for the sign of 0."""
+
+    expected: torch.Tensor
+
+    def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
+        actual = got.detach().cpu()
+        right = actual == self.expected.to(actual.dtype)
+        if bool(right.all()):
+            return None
+        told = "is not exact where every order of summation is"
+        return _describe(name, actual.double(), self.expected, right, None, told)
+
+    def quickly(self, dtype: torch.dtype) -> Callable[[torch.Tensor], bool]:
+        wanted = self.expected.to(dtype)
+        return lambda got: torch.equal(got, wanted)
 
 
-def check_bits(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:
-    """`got` is `expected`, of the same dtype, bit for bit: the sign of 0 and what a NaN carries included."""
-    actual = got.detach().cpu().contiguous()
-    wanted = expected.contiguous()
-    bits = {2: torch.int16, 4: torch.int32}[wanted.element_size()]
-    right = actual.view(bits) == wanted.view(bits)
-    if bool(right.all()):
-        return None
-    return _describe(name, actual.double(), wanted.double(), right, None, "is not the copied value, bit for bit")
+@dataclass(frozen=True)
+class Bits:
+    """`expected`, in the output's dtype, bit for bit: the sign of 0 and what a NaN carries included."""
+
+    expected: torch.Tensor
+
+    def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
+        actual = got.detach().cpu().contiguous()
+        wanted = self.expected.contiguous()
+        right = _as_bits(actual) == _as_bits(wanted)
+        if bool(right.all()):
+            return None
+        told = "is not the copied value, bit for bit"
+        return _describe(name, actual.double(), wanted.double(), right, None, told)
+
+    def quickly(self, dtype: torch.dtype) -> Callable[[torch.Tensor], bool]:
+        wanted = _as_bits(self.expected.contiguous())
+        return lambda got: torch.equal(_as_bits(got), wanted)
+
+
+def _inwards(bound: torch.Tensor, dtype: torch.dtype, direction: float) -> torch.Tensor:
+    """`bound` (float64) in `dtype`, never beyond it: rounded towards `direction`."""
+    rounded = bound.to(dtype)
+    is_beyond = rounded.double() < bound if direction > 0 else rounded.double() > bound
+    return torch.where(is_beyond, torch.nextafter(rounded, rounded.new_tensor(direction)), rounded)
+
+
+def _as_bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view({2: torch.int16, 4: torch.int32}[tensor.element_size()])
 
 
 def _describe(

@@ -154,6 +154,15 @@ class Operator(ABC):
     def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
         """None if `outputs` (in the workload's dtype) agree with `expected`, the oracle's answer."""
 
+    def checker(self, workload: Workload, inputs: Inputs) -> Callable[[Outputs], Mismatch | None]:
+        """`check` for many answers to the same inputs: the oracle is asked once."""
+        expected = self.oracle(inputs)
+        return lambda outputs: self.check(workload, outputs, expected, inputs)
+
+    def sample(self, inputs: Inputs, outputs: Outputs, rng: torch.Generator) -> tuple[Inputs, Outputs]:
+        """A random part of a call that is complete in itself, so that checking it costs less: here all of it."""
+        return inputs, outputs
+
     def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Shape of each tensor argument, input or output, by name, when the scalars have these values."""
         return {

@@ -20,7 +20,7 @@ SEEDS = Path(__file__).parents[2] / "populations" / "seeds"
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
-    made = Judge(Cpu(), JudgeConfig(run_seconds=20.0, max_pairs=6, memory_gib=1.0))
+    made = Judge(Cpu(), JudgeConfig(run_seconds=20.0, max_pairs=6, confirm_pairs=6, memory_gib=1.0))
     yield made
     made.close()
 

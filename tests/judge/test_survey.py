@@ -11,17 +11,22 @@ import torch
 from kevolve.judge.arena import Arena
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas
+from kevolve.judge.draws import Draws
 from kevolve.judge.judge import Judge
 from kevolve.judge.survey import Surveyor
 from kevolve.judge.survey_cache import SurveyCache
 from kevolve.operators.operator import Workload
 
 
+def surveyor_of(judge: Judge, process: BaselineProcess) -> Surveyor:
+    arenas, operator = Arenas(judge.inputs, Arena(1 << 28, read_only=False)), judge.operator("jagged_sum")
+    return Surveyor(operator, process, arenas, Draws(operator, 0), torch.Generator().manual_seed(0))
+
+
 @pytest.fixture(scope="module")
 def surveyor(judge: Judge) -> Surveyor:
     process = BaselineProcess(judge.device.environment(), "cpu", judge.inputs.fd, judge.inputs.size)
-    arenas = Arenas(judge.inputs, Arena(1 << 28, read_only=False))
-    return Surveyor(judge.operator("jagged_sum"), process, arenas, torch.Generator().manual_seed(0))
+    return surveyor_of(judge, process)
 
 
 def workload(surveyor: Surveyor, name: str) -> Workload:
@@ -44,8 +49,7 @@ def test_the_fastest_right_baseline_is_the_one_to_beat(surveyor: Surveyor) -> No
 def test_a_killed_baseline_process_is_a_fault_and_not_a_time(judge: Judge) -> None:
     process = BaselineProcess(judge.device.environment(), "cpu", judge.inputs.fd, judge.inputs.size)
     process.process.kill()
-    arenas = Arenas(judge.inputs, Arena(1 << 28, read_only=False))
-    made = Surveyor(judge.operator("jagged_sum"), process, arenas, torch.Generator().manual_seed(0))
+    made = surveyor_of(judge, process)
     with pytest.raises(BaselineFault):
         made.on(workload(made, "small"), ["embedding_bag"])
 

@@ -7,7 +7,7 @@ import torch
 from faulty_and_honest import FAULTY, HONEST
 from operator_cases import OPERATORS, drawn, names, number_inputs, right_answer, value_dtype, verdict
 
-from kevolve.operators.checks import check_bits
+from kevolve.operators.checks import Bits
 from kevolve.operators.inputs import shifted_copy
 from kevolve.operators.operator import Inputs
 
@@ -157,11 +157,44 @@ def test_faulty_arithmetic_is_rejected_where_it_should_show(operator, fault, cau
 def test_a_copy_is_compared_bit_by_bit(dtype):
     wanted = torch.tensor([1.0, -0.0, torch.nan, torch.inf], dtype=dtype)
     bits = torch.int32 if dtype == torch.float32 else torch.int16
-    assert check_bits("out", wanted.clone(), wanted) is None
+    assert Bits(wanted).differs("out", wanted.clone()) is None
     for index, told in ((0, "bit for bit"), (1, "bit for bit"), (2, "bit for bit"), (3, "NaN")):
         other = wanted.clone()
         other.view(bits)[index] ^= 1
-        assert told in check_bits("out", other, wanted).reason
+        assert told in Bits(wanted).differs("out", other).reason
     positive = wanted.clone()
     positive[1] = 0.0
-    assert check_bits("out", positive, wanted) is not None
+    assert Bits(wanted).differs("out", positive) is not None
+
+
+@pytest.mark.parametrize(("operator", "name"), EVERY)
+def test_a_check_for_many_answers_says_what_a_single_check_says(operator, name):
+    op, workload, inputs, _ = drawn(operator, name)
+    checker, right = op.checker(workload, inputs), right_answer(operator, name)
+    assert checker({"out": right}) is None
+    for wrong in (right * (1 + 2.0**-5), torch.zeros_like(right), right.nan_to_num(0.5, 0.5, 0.5)):
+        assert (checker({"out": wrong}) is None) == (verdict(operator, name, wrong) is None)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_bounds_of_a_quick_check_are_the_tolerance_itself(operator):
+    for name in names(operator, "adversarial")[::4]:
+        op, workload, inputs, expected = drawn(operator, name)
+        for output, allowed in op.allowed(workload, expected, inputs).items():
+            is_right = allowed.quickly(value_dtype(workload))
+            got = right_answer(operator, name)
+            for factor in torch.logspace(-8, -1, 15).tolist():
+                moved = got + got * factor
+                assert is_right(moved) == (allowed.differs(output, moved) is None), (name, factor)
+
+
+@pytest.mark.parametrize(("operator", "name"), EVERY)
+def test_a_part_of_a_call_is_complete_in_itself(operator, name):
+    op, workload, inputs, _ = drawn(operator, name)
+    right, rng = right_answer(operator, name), torch.Generator().manual_seed(3)
+    for _ in range(3):
+        given, answer = op.sample(inputs, {"out": right}, rng)
+        assert op.check(workload, answer, op.oracle(given), given) is None
+        if workload.role == "search":
+            zeros = {"out": torch.zeros_like(answer["out"])}
+            assert op.check(workload, zeros, op.oracle(given), given) is not None

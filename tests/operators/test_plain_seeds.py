@@ -11,7 +11,8 @@ import torch
 from operator_cases import OPERATORS, drawn, names, operator_named
 
 from kevolve.judge.call import output_dtypes
-from kevolve.languages.cpp.build import FLAGS, INCLUDE
+from kevolve.languages.cpp.build import FLAGS
+from kevolve.languages.cpp.headers import HEADER
 from kevolve.operators.operator import Inputs, Operator, Outputs, Workload
 from kevolve.paths import seeds_dir
 
@@ -23,7 +24,7 @@ def built(operator: str, folder: Path) -> dict[tuple[str, str], ctypes.CDLL]:
     running = {}
     for dtype, index_dtype in {(w.dtype, w.index_dtype) for w in operator_named(operator).workloads}:
         library = folder / f"{dtype}-{index_dtype}.so"
-        macros = [f"-DVALUE={VALUE_TYPES[dtype]}", f"-DINDEX={index_dtype}_t", "-Wall", "-Werror", f"-I{INCLUDE}"]
+        macros = [f"-DVALUE={VALUE_TYPES[dtype]}", f"-DINDEX={index_dtype}_t", "-Wall", "-Werror", f"-I{HEADER.parent}"]
         command = ["g++", *FLAGS, "-march=native", *macros, str(seeds_dir() / operator / "plain.cpp"), "-o", library]
         running[dtype, index_dtype] = library, subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _, compiler in running.values():

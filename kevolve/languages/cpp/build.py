@@ -6,12 +6,11 @@ import hashlib
 import shlex
 from pathlib import Path
 
+from kevolve.languages.cpp.headers import include_folder
 from kevolve.languages.cpp.symbols import forbidden_symbols
 from kevolve.languages.language import BuildError, Built, Confined, Target
 from kevolve.operators.operator import Operator
 from kevolve.program import Program
-
-INCLUDE = Path(__file__).parent / "include"
 
 # Nothing that changes results (-ffast-math): only the promise that nobody reads errno or traps. The vectoriser is
 # -O3's; the rest of -O3 doubled the time of a build and made no evolved program faster.
@@ -41,7 +40,9 @@ class Cpp:
         variants = sorted({(w.dtype, w.index_dtype) for w in operator.workloads})
         source = confined.scratch / f"{operator.name}.cpp"
         source.write_text(program.source)
-        finished = confined.run(["/bin/sh", "-c", _script(source.name, variants, target)], [str(INCLUDE)])
+        include = include_folder(target.toolchain, (*FLAGS, *target.flags))
+        script = _script(source.name, variants, target, include)
+        finished = confined.run(["/bin/sh", "-c", script], [str(include)])
         if finished is None:
             return BuildError("the compiler took too long", "simplify templates, unrolling or constant tables")
         status, output = finished
@@ -60,13 +61,13 @@ class Cpp:
         return Built(digest, binaries, operator.name, {"warnings": output[:2000], "flags": " ".join(FLAGS)})
 
 
-def _script(source: str, variants: list[tuple[str, str]], target: Target) -> str:
+def _script(source: str, variants: list[tuple[str, str]], target: Target, include: Path) -> str:
     """A shell script that stops at the first error: all compilations, then the imported symbols of all binaries."""
     lines = ["set -e"]
     for dtype, index_dtype in variants:
         name = variant(dtype, index_dtype)
         macros = [f"-DVALUE={_VALUE_TYPES[dtype]}", f"-DINDEX={_INDEX_TYPES[index_dtype]}"]
-        command = ["g++", *FLAGS, *target.flags, *macros, f"-I{INCLUDE}", source, "-o", f"{name}.so"]
+        command = ["g++", *FLAGS, *target.flags, *macros, f"-I{include}", source, "-o", f"{name}.so"]
         lines.append(shlex.join(command))
     lines.append("nm -D --undefined-only --format=posix *.so > symbols")
     return "\n".join(lines)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import torch
 
-from kevolve.operators.checks import FLOAT32_ROUNDOFF
+from kevolve.operators.checks import FLOAT32_ROUNDOFF, Allowed, check_form
 from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, shifted_copy
-from kevolve.operators.operator import Argument, Inputs, Operator, Workload
+from kevolve.operators.operator import Argument, Inputs, Mismatch, Operator, Outputs, Workload
 
 
 class JaggedOperator(Operator):
@@ -61,6 +62,45 @@ class JaggedOperator(Operator):
         if into is None:
             return _placed(numbers, offsets, scalars, workload, str(inputs.offsets.device))
         return Inputs({**numbers, "offsets": into["offsets"][: len(offsets)].copy_(offsets)}, scalars)
+
+    @abstractmethod
+    def allowed(self, workload: Workload, expected: Outputs, inputs: Inputs) -> Mapping[str, Allowed]:
+        """What each output may be, all in the workload's dtype; `expected` is the oracle's answer."""
+
+    def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
+        """The right form, and every element allowed."""
+        if mismatch := check_form(outputs, self.output_shapes(inputs), getattr(torch, workload.dtype)):
+            return mismatch
+        allowed = self.allowed(workload, expected, inputs).items()
+        return next(filter(None, (one.differs(name, outputs[name]) for name, one in allowed)), None)
+
+    def checker(self, workload: Workload, inputs: Inputs) -> Callable[[Outputs], Mismatch | None]:
+        """Bounds are computed once; only an answer that is not within them is looked at closely."""
+        expected, dtype = self.oracle(inputs), getattr(torch, workload.dtype)
+        quickly = {n: one.quickly(dtype) for n, one in self.allowed(workload, expected, inputs).items()}
+
+        def check(outputs: Outputs) -> Mismatch | None:
+            if mismatch := check_form(outputs, self.output_shapes(inputs), dtype):
+                return mismatch
+            if all(is_right(outputs[name]) for name, is_right in quickly.items()):
+                return None
+            return self.check(workload, outputs, self.oracle(inputs), inputs)
+
+        return check
+
+    def sample(self, inputs: Inputs, outputs: Outputs, rng: torch.Generator) -> tuple[Inputs, Outputs]:
+        """An eighth of the batch, anywhere; the last part brings the rows past the last offset with it."""
+        batch = inputs.batch
+        count = -(-batch // 8)
+        first = int(torch.randint(batch - count + 1, (), generator=rng)) if batch else 0
+        last = first + count
+        start, end = int(inputs.offsets[first]), inputs.total if last == batch else int(inputs.offsets[last])
+        ranges = {"total": slice(start, end), "batch": slice(first, last)}
+        given = {**inputs.tensors, **outputs}
+        taken = {a.name: given[a.name][ranges[a.shape[0]]] for a in self.arguments if a.shape and a.name != "offsets"}
+        tensors = {name: taken.get(name, inputs.offsets[first : last + 1] - start) for name in inputs.tensors}
+        scalars = {**inputs.scalars, "batch": count, "total": end - start}
+        return Inputs(tensors, scalars), {name: taken[name] for name in outputs}
 
     def capacity(self, workload: Workload) -> dict[str, int]:
         """Elements by argument name, with `total` at the most that the lengths can sum to."""

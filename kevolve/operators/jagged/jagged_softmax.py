@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import torch
 
-from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, check_close, check_form, output_rounding
+from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, Allowed, Within, output_rounding
 from kevolve.operators.jagged.jagged import JaggedOperator, spans
 from kevolve.operators.jagged.softmax_baselines import softmax_baselines
-from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Mismatch, Outputs, Workload
+from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
 
 
 class JaggedSoftmax(JaggedOperator):
@@ -60,7 +60,7 @@ class JaggedSoftmax(JaggedOperator):
         moved = (used + inputs.total * inputs.dim) * values.element_size() + offsets.numel() * offsets.element_size()
         return Cost(bytes=moved, flops=5 * used)
 
-    def check(self, workload: Workload, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
+    def allowed(self, workload: Workload, expected: Outputs, inputs: Inputs) -> Mapping[str, Allowed]:
         """Within what float32 arithmetic in any order loses, relative to each element; 0 exactly where 0 belongs.
 
         8 roundoffs for the exponential and the division, 2 sqrt(n) for the sum, and 4 times the column's greatest
@@ -68,8 +68,6 @@ class JaggedSoftmax(JaggedOperator):
         256th.
         """
         dtype = getattr(torch, workload.dtype)
-        if mismatch := check_form(outputs, self.output_shapes(inputs), dtype):
-            return mismatch
         wanted, values = expected["out"], inputs.values.cpu()
         tolerance = torch.zeros_like(wanted)
         for start, end in spans(inputs):
@@ -79,4 +77,4 @@ class JaggedSoftmax(JaggedOperator):
                 greatest = values[start:end].nan_to_num(0, 0, 0).abs_().amax(dim=0).double()
                 share = ((8 + sum_error + 4 * greatest) * FLOAT32_ROUNDOFF).clamp_(max=2.0**-8)
                 tolerance[start:end] = torch.mul(rows, share).add_(output_rounding(rows, dtype)).add_(SMALLEST)
-        return check_close("out", outputs["out"], wanted, tolerance)
+        return {"out": Within(wanted, tolerance)}

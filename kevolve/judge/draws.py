@@ -1,0 +1,71 @@
+"""Draws: the inputs that programs are checked on, and what is right for them.
+
+Making inputs and asking the oracle takes longer than running a good program, and no program outlives its judgement:
+so one draw serves several programs, one after the other, and then comes a new one. A program never sees it
+beforehand, and the content of timed calls is made anew for every call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from kevolve.operators.operator import Inputs, Mismatch, Operator, Outputs, Workload
+
+PROGRAMS = 16  # that one draw serves
+_MOST_BYTES = 768 << 20  # kept per operator; what is not kept is drawn again, the same
+_MEMORY_SHARE = 32  # or this part of the machine's memory, if that is less
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Inputs of a workload; `check` says whether outputs are right for them."""
+
+    operator: Operator
+    workload: Workload
+    inputs: Inputs
+
+    @cached_property
+    def check(self) -> Callable[[Outputs], Mismatch | None]:
+        """The oracle is asked when the first answer is to be checked."""
+        return self.operator.checker(self.workload, self.inputs)
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes to keep: the inputs, and two bounds for every output."""
+        given = sum(tensor.numel() * tensor.element_size() for tensor in self.inputs.tensors.values())
+        answer = sum(torch.Size(shape).numel() for shape in self.operator.output_shapes(self.inputs).values())
+        return int(given + 2 * answer * getattr(torch, self.workload.dtype).itemsize)
+
+
+class Draws:
+    """Draws for one operator, all from one seed; the same however often and in whatever order they are asked for."""
+
+    def __init__(self, operator: Operator, seed: int):
+        self.operator = operator
+        self.seed = seed
+        self.programs = 0
+        self._kept: dict[str, Draw] = {}
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self._room = min(_MOST_BYTES, memory // _MEMORY_SHARE)
+
+    def of(self, workload: Workload) -> Draw:
+        """The draw for a workload of the operator."""
+        kept = self._kept.get(workload.name)
+        if kept is not None:
+            return kept
+        place = self.operator.workloads.index(workload)
+        rng = torch.Generator().manual_seed((self.seed + (place << 48)) & 0x7FFF_FFFF_FFFF_FFFF)
+        draw = Draw(self.operator, workload, self.operator.make_inputs(workload, rng))
+        if draw.bytes <= self._room:
+            self._room -= draw.bytes
+            self._kept[workload.name] = draw
+        return draw
+
+    def is_used_up(self) -> bool:
+        """Has it served its programs?"""
+        return self.programs >= PROGRAMS

@@ -1,0 +1,64 @@
+"""Draws serve several programs, and then there are new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from kevolve.judge import draws as draws_room
+from kevolve.judge.draws import PROGRAMS, Draws
+from kevolve.judge.judge import Judge
+from kevolve.judge.lease import Survey
+from kevolve.languages.language import Built
+from kevolve.program import Program
+from kevolve.verdict import Judgement, Rejected, Verdict
+
+
+def test_a_draw_is_the_same_whenever_it_is_asked_for_and_whether_or_not_it_is_kept(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = judge.operator("jagged_sum")
+    kept = Draws(operator, 7)
+    monkeypatch.setattr(draws_room, "_MOST_BYTES", 0)
+    unkept = Draws(operator, 7)
+    first, last = operator.workloads[0], operator.workloads[-1]
+    for draws, order in ((kept, (first, last)), (unkept, (last, first))):
+        for workload in order:
+            draws.of(workload)
+    assert kept.of(first) is kept.of(first)
+    assert unkept.of(first) is not unkept.of(first)
+    assert torch.equal(kept.of(first).inputs.values, unkept.of(first).inputs.values)
+    assert not torch.equal(kept.of(first).inputs.values, Draws(operator, 8).of(first).inputs.values)
+
+
+def test_a_new_draw_comes_after_some_programs_and_for_every_confirmation(
+    judge: Judge, survey: Survey, plain: str
+) -> None:
+    program = Program("jagged_sum", "cpp", plain)
+    built = judge.prepare(program)
+    assert isinstance(built, Built)
+    judge.draws.clear()
+
+    def inputs_seed(seed: int, confirm: bool = False) -> int:
+        judgement: Judgement = judge.measure(program, built, survey, seed, confirm=confirm)
+        return int(judgement.environment["inputs_seed"])
+
+    assert inputs_seed(100) == 100
+    assert inputs_seed(101) == 100
+    assert inputs_seed(102, confirm=True) == 102
+    judge.draws["jagged_sum"].programs = PROGRAMS
+    assert inputs_seed(103) == 103
+
+
+def test_a_program_that_is_wrong_only_now_and_then_is_caught_while_it_is_timed(
+    verdict_on: Callable[[str], Verdict], plain: str
+) -> None:
+    """Right on the first call of every size, as a correctness check would see it, and then skips work."""
+    loop = "for (int64_t b = 0;"
+    remember = "static int64_t seen = -1; int64_t known = seen == dim; seen = dim;\n    "
+    cheat = plain.replace(loop, remember + "for (int64_t b = known ? batch : 0;")
+    assert cheat != plain
+    verdict = verdict_on(cheat)
+    assert isinstance(verdict, Rejected)
