@@ -180,6 +180,8 @@ def test_a_check_for_many_answers_says_what_a_single_check_says(operator, name):
 def test_the_bounds_of_a_quick_check_are_the_tolerance_itself(operator):
     for name in names(operator, "adversarial")[::4]:
         op, workload, inputs, expected = drawn(operator, name)
+        if not expected["out"].isfinite().all():
+            continue  # a quick check leaves those to the other
         for output, allowed in op.allowed(workload, expected, inputs).items():
             is_right = allowed.quickly(value_dtype(workload))
             got = right_answer(operator, name)
