@@ -45,8 +45,11 @@ class Device(Protocol):
         """Environment variables that timing pins, for program and baseline alike; recorded with every verdict."""
         ...
 
-    def peaks(self) -> Peaks:
-        """Measured once per machine, cached with the machine's fingerprint."""
+    def peaks(self, *, again: bool = False) -> Peaks:
+        """Measured once per machine, cached with the machine's fingerprint.
+
+        `again` measures once more and keeps the greater of each rate: a machine that was busy looks slower than it is.
+        """
         ...
 
     def healthy(self) -> bool:

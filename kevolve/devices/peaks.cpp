@@ -26,14 +26,34 @@ static double best(double amount, int repetitions, Work work) {
     return fastest;
 }
 
-static float sum(const float *values, int64_t count) {
-    float lanes[128] = {};
-    for (int64_t i = 0; i + 128 <= count; i += 128) {
-        for (int k = 0; k < 128; k++) lanes[k] += values[i + k];
+// Vectors by name: what a compiler makes of plain loops differs by version, and a peak that is too low would
+// make honest programs look impossible.
+typedef float Lanes __attribute__((vector_size(64), aligned(4)));
+const int kLanes = 16;
+
+template <int Chains, typename Step>
+static float accumulated(int64_t steps, Step step) {
+    Lanes chains[Chains] = {};
+    for (int64_t s = 0; s < steps; s++) {
+#pragma GCC unroll 16
+        for (int k = 0; k < Chains; k++) step(chains[k], s * Chains + k);
     }
     float total = 0;
-    for (float lane : lanes) total += lane;
+    for (Lanes chain : chains) {
+        for (int k = 0; k < kLanes; k++) total += chain[k];
+    }
     return total;
+}
+
+static float sum(const float *values, int64_t count) {
+    const Lanes *lanes = reinterpret_cast<const Lanes *>(values);
+    return accumulated<8>(count / (8 * kLanes), [=](Lanes &chain, int64_t i) { chain += lanes[i]; });
+}
+
+// As many multiply-adds in flight as two units with a latency of four cycles can take.
+static float multiply_adds(int64_t steps, float factor) {
+    Lanes by = Lanes{} + factor;
+    return accumulated<12>(steps, [=](Lanes &chain, int64_t) { chain = chain * by + by; });
 }
 
 int main() {
@@ -64,17 +84,11 @@ int main() {
             for (int r = 0; r < rounds; r++) sink = sum(&from[cached * t], cached);
         }
     });
-    const int64_t steps = 400000;
-    double flops = best(2.0 * 128 * steps * threads, 7, [&] {
+    const int64_t steps = 2000000;
+    volatile float factor = 0.5f;
+    double flops = best(2.0 * 12 * kLanes * steps * threads, 7, [&] {
 #pragma omp parallel for
-        for (int t = 0; t < threads; t++) {
-            float lanes[128];
-            for (int k = 0; k < 128; k++) lanes[k] = from[k];
-            for (int64_t s = 0; s < steps; s++) {
-                for (int k = 0; k < 128; k++) lanes[k] = lanes[k] * 0.5f + 1.0f;
-            }
-            sink = lanes[t];
-        }
+        for (int t = 0; t < threads; t++) sink = multiply_adds(steps, factor);
     });
     std::printf("%.6e %.6e %.6e %.6e\n", copy, read, cache, flops);
 }

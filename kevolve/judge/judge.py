@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from kevolve.config import JudgeConfig
-from kevolve.devices.device import Device
+from kevolve.devices.device import Device, Peaks
 from kevolve.judge.arena import Arena
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas
@@ -150,7 +150,8 @@ class Judge:
             try:
                 check_all(operator, runner, arenas, draws)
                 stage = "timing"
-                watch = Stopwatch(operator, runner, self._baseline_process(), arenas, draws, self.peaks)
+                baselines = self._baseline_process()
+                watch = Stopwatch(operator, runner, baselines, arenas, draws, self.peaks, self._peaks_again)
                 scored = self._time(operator, watch, rng, survey, confirm)
             except Rejection as error:
                 server.kill()
@@ -196,6 +197,11 @@ class Judge:
         if name not in self.operators:
             self.operators[name] = load_operator(name)
         return self.operators[name]
+
+    def _peaks_again(self) -> Peaks:
+        """While no program runs: the peaks may have been measured beside other work."""
+        self.peaks = self.device.peaks(again=True)
+        return self.peaks
 
     def _server(self, language_name: str) -> ForkServer:
         server = self.servers.get(language_name)

@@ -70,7 +70,7 @@ def against_itself(judge: Judge, name: str, trials: int) -> tuple[int, list[floa
     ]
     arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
     twin = Twin(operator, baseline, processes[0])
-    watch = Unchecked(operator, twin, processes[1], arenas, Draws(operator, 0), judge.peaks)  # type: ignore[arg-type]
+    watch = Unchecked(operator, twin, processes[1], arenas, Draws(operator, 0), judge.peaks, lambda: judge.peaks)  # type: ignore[arg-type]
     workloads = [w for w in operator.workloads if w.role == "search"]
     rng = torch.Generator().manual_seed(0)
     held, ratios = 0, []

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
+from kevolve.devices.device import Peaks
+from kevolve.judge.judge import Judge
+from kevolve.judge.lease import Survey
 from kevolve.judge.timing import MIN_PAIRS, interval_of_median
+from kevolve.languages.language import Built
+from kevolve.program import Program
 from kevolve.verdict import Judgement, Scored
 
 
@@ -44,3 +51,14 @@ def test_a_judgement_says_how_it_was_made(measured: Judgement) -> None:
 def test_one_thread_is_diagnosed_as_idle_cores(measured: Judgement) -> None:
     assert isinstance(measured.verdict, Scored)
     assert "Parallelism bounds it" in measured.verdict.profile["diagnosis"]
+
+
+def test_peaks_that_were_measured_on_a_busy_machine_make_no_program_impossible(
+    judge: Judge, survey: Survey, plain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "peaks", Peaks(1e6, 1e6, 1e6, 1e6))
+    program = Program("jagged_sum", "cpp", plain)
+    built = judge.prepare(program)
+    assert isinstance(built, Built)
+    assert isinstance(judge.measure(program, built, survey, seed=5).verdict, Scored)
+    assert judge.peaks.cache_read_bytes_per_s > 1e8
