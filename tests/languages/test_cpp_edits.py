@@ -116,6 +116,14 @@ def test_a_loop_with_a_dependence_between_iterations_is_not_made_parallel_or_til
             assert apply(tag(text), name, "L0") is None, (name, text)
 
 
+def test_loops_over_rows_are_made_parallel_though_a_row_is_written_and_read_at_different_columns() -> None:
+    fill = "for (long j = 0; j < m; j++) { y[i * m + j] = 1; }"
+    same_row = fill + " for (long k = 0; k < m; k++) { z[i] = y[i * m + k]; }"
+    row_before = fill + " for (long k = 0; k < m; k++) { z[i] = y[i * m - m + k]; }"
+    assert apply(tag(over_n(same_row)), "parallel", "L0") is not None
+    assert apply(tag(over_n(row_before)), "parallel", "L0") is None
+
+
 def test_neighbouring_loops_over_one_range_are_fused_only_if_the_second_does_not_need_the_first() -> None:
     fused = apply(tag(over_n("x[i] = 1;", "y[i] = x[i];")), "fuse", "L0")
     assert fused is not None

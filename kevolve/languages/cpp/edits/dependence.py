@@ -16,9 +16,10 @@ from kevolve.languages.cpp.edits.source import JUMPS, Loop, Source, child, walk
 # Calls that only compute a value from their arguments. Functions defined in the program count too.
 PURE_CALLS = frozenset(
     name + suffix
-    for name in (
-        "exp exp2 expm1 log log2 log1p sqrt tanh erf pow fabs abs fmax fmin max min fma floor ceil rint".split()
-    )
+    for name in """
+        exp exp2 expm1 log log2 log10 log1p sqrt tanh erf erfc pow fabs abs fmax fmin max min fma floor ceil rint trunc
+        nearbyint fmod sin cos tan asin acos atan atan2 sinh cosh hypot
+    """.split()
     for suffix in ("", "f")
 ) | {"isnan", "isinf", "isfinite", "__builtin_expect", "__builtin_prefetch", "static_cast", "reinterpret_cast"}
 
@@ -167,23 +168,47 @@ def _spread(source: Source, node: Node, changing: set[str], controlled: bool) ->
         _spread(source, n, changing, inner)
 
 
-def clashes(source: Source, *pieces: Effects) -> bool:
-    """True if a pointer is stored through at one index and used at another: order may matter then."""
+def clashes(source: Source, *pieces: Effects, rows_of: str = "") -> bool:
+    """True if a pointer is stored through at one index and used at another: order may matter then.
+
+    With `rows_of`, the variable of a loop, indices that start with one product of it count as one: `i * n + j` and
+    `i * n + k` lie in the same row.
+    """
     stored = {base for found in pieces for base, _ in found.stores if base not in found.arrays}
     indices: dict[str, set[str]] = {}
     for base, node in (use for found in pieces for use in found.stores + found.loads):
         if base in stored:
             pair = subscript(source, node)
+            row = leading_product(source, child(node, "indices")) if rows_of else None
+            if pair and row is not None and rows_of in mentions(source, row):
+                pair = (base, source.text(row))
             # A tiled loop names one element twice: d + lane in its tiles, d_tail in what is left over.
             text = re.sub(r" \+ lane(_\d+)?\b|_tail(_\d+)?\b", "", pair[1]) if pair else "?"
             indices.setdefault(base, set()).add("".join(text.split()))
     return any(len(texts) > 1 for texts in indices.values())
 
 
+def leading_product(source: Source, indices: Node | None) -> Node | None:
+    """The product that a sum of indices starts with."""
+    node = indices.named_children[0] if indices is not None else None
+    is_sum = False
+    while node is not None and node.type == "binary_expression":
+        operator, left = child(node, "operator"), child(node, "left")
+        sign = source.text(operator) if operator is not None else ""
+        if sign == "*":
+            return node if is_sum else None
+        if sign != "+":
+            return None
+        node, is_sum = left, True
+    return None
+
+
 def independent(source: Source, loop: Loop) -> bool:
     """True if the loop's iterations seem free to run in any order, or at the same time."""
     found = effects(source, loop.body)
-    if found.opaque or found.outer_writes or loop.var in found.written or clashes(source, found):
+    if found.opaque or found.outer_writes or loop.var in found.written:
+        return False
+    if clashes(source, found, rows_of=loop.var):
         return False
     changing = varying(source, loop)
     places = [(base, mentions(source, child(node, "indices"))) for base, node in found.stores]

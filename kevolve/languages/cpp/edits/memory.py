@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from kevolve.languages.cpp.edits.dependence import declared_name, declared_names, effects, mentions, subscript
+from kevolve.languages.cpp.edits.dependence import (
+    declared_name,
+    declared_names,
+    effects,
+    leading_product,
+    mentions,
+    subscript,
+)
 from kevolve.languages.cpp.edits.edit import Edit, Parameters, function_sites
 from kevolve.languages.cpp.edits.source import TAG, Loop, Source, bracketed, child, inside_loop, statements, walk
 
@@ -126,7 +133,7 @@ def hoist_address(source: Source, site: str, parameters: Parameters) -> str | No
     splices = []
     for node in walk(loop.body):
         place = subscript(source, node) if node.type == "subscript_expression" else None
-        lead = _leading_product(source, child(node, "indices")) if place is not None else None
+        lead = leading_product(source, child(node, "indices")) if place is not None else None
         if place is None or lead is None or mentions(source, lead) & inner or place[0] in inner:
             continue
         key = (place[0], source.text(lead))
@@ -140,21 +147,6 @@ def hoist_address(source: Source, site: str, parameters: Parameters) -> str | No
     start = loop.body.start_byte + 1
     lines = "".join(f"\nauto *{name} = {base} + {lead};" for (base, lead), name in rows.items())
     return source.splice([(start, start, lines), *splices])
-
-
-def _leading_product(source: Source, indices: Node | None) -> Node | None:
-    """The product that a sum of indices starts with."""
-    node = indices.named_children[0] if indices is not None else None
-    is_sum = False
-    while node is not None and node.type == "binary_expression":
-        operator, left = child(node, "operator"), child(node, "left")
-        sign = source.text(operator) if operator is not None else ""
-        if sign == "*":
-            return node if is_sum else None
-        if sign != "+":
-            return None
-        node, is_sum = left, True
-    return None
 
 
 def prefetch(source: Source, site: str, parameters: Parameters) -> str | None:
