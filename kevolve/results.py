@@ -24,7 +24,7 @@ def show_results(summary: Summary, progress: Progress, config: Config, console: 
             console.print(Text(f"{result.operator} on {result.device}: no program was scored."))
         else:
             doubt = progress.doubts.get((result.operator, result.device), "")
-            console.print(_heading(result, result.best, doubt), soft_wrap=True)
+            console.print(_heading(result, result.best, doubt, config), soft_wrap=True)
             console.print(_workloads(result))
     console.print(Text(counts(summary)), soft_wrap=True)
     for line in next_commands(summary, config):
@@ -69,7 +69,7 @@ def next_commands(summary: Summary, config: Config) -> Iterator[str]:
             yield f"judge again  python -m kevolve.judge {file} --operator {result.operator} --device {device}"
 
 
-def _heading(result: Result, best: Best, doubt: str) -> Text:
+def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:
     low, high = best.interval
     if is_better(result):
         state = ("confirmed on fresh data", "bold green")
@@ -77,11 +77,12 @@ def _heading(result: Result, best: Best, doubt: str) -> Text:
         state = ("confirmed on fresh data, but not surely faster than the baseline", "bold yellow")
     else:
         state = (f"not confirmed{f' ({doubt})' if doubt else ''}", "bold yellow")
+    rival = "fastest baseline" if config.judge.baselines == "all" else f"fastest {config.judge.baselines} baseline"
     return Text.assemble(
         (result.operator, "bold"),
         f" on {result.device}: ",
         (f"{best.speedup:.2f}x", "bold"),
-        f" [{low:.2f}, {high:.2f}] over the fastest baseline, worst workload {best.worst_speedup:.2f}x, "
+        f" [{low:.2f}, {high:.2f}] over the {rival}, worst workload {best.worst_speedup:.2f}x, "
         f"{best.roofline:.0%} of the roofline, {best.language} program {best.program[:8]}, ",
         state,
     )

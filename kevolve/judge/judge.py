@@ -80,7 +80,8 @@ class Judge:
     def survey(self, operator_name: str, seed: int) -> Survey | Fault:
         """Check and time every baseline of an operator, or remember what that gave on this machine."""
         operator = self.operator(operator_name)
-        cache = SurveyCache(self.device, operator, judge_version())
+        baselines = [name for name in operator.baselines(self.device.name) if self._counts(name)]
+        cache = SurveyCache(self.device, operator, baselines, judge_version())
         remembered = cache.load()
         if remembered is not None:
             return remembered
@@ -89,7 +90,7 @@ class Judge:
             with self.lock:
                 draws = Draws(operator, seed)
                 surveyor = Surveyor(operator, self._baseline_process(), arenas, draws, _generator(seed))
-                survey = take_survey(surveyor, self.device.key, self.device.name)
+                survey = take_survey(surveyor, self.device.key, baselines)
         except BaselineFault as error:
             self._drop_baselines()
             return Fault("device", str(error))
@@ -197,6 +198,10 @@ class Judge:
         if name not in self.operators:
             self.operators[name] = load_operator(name)
         return self.operators[name]
+
+    def _counts(self, baseline: str) -> bool:
+        """Is the baseline one of those that the settings ask for? Compiled forms are named so."""
+        return self.settings.baselines == "all" or not baseline.startswith("compiled")
 
     def _peaks_again(self) -> Peaks:
         """While no program runs: the peaks may have been measured beside other work."""

@@ -5,7 +5,7 @@ A library that is wrong on a workload is dropped there and named; it may still b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -70,8 +70,8 @@ class Surveyor:
         return window * 1e6
 
 
-def take_survey(surveyor: Surveyor, device: str, kind: str) -> Survey:
-    """Every baseline on every search and holdout workload of a device (`device` is its key, `kind` its name).
+def take_survey(surveyor: Surveyor, device: str, baselines: Sequence[str]) -> Survey:
+    """Every one of `baselines` on every search and holdout workload. `device` is the device's key.
 
     Raises BaselineFault when none is right on one of them.
     """
@@ -81,7 +81,7 @@ def take_survey(surveyor: Surveyor, device: str, kind: str) -> Survey:
     for workload in operator.workloads:
         if workload.role == "adversarial":
             continue
-        right, wrong = surveyor.on(workload, operator.baselines(kind))
+        right, wrong = surveyor.on(workload, baselines)
         if not right:
             raise BaselineFault(f"no baseline of {operator.name} is right on {workload.name}: {wrong}")
         times[workload.name] = right

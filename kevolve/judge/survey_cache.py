@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 import torch
@@ -23,13 +23,13 @@ from kevolve.paths import cache_dir
 class SurveyCache:
     """One file per key under the user's cache folder."""
 
-    def __init__(self, device: Device, operator: Operator, judge_version: str):
+    def __init__(self, device: Device, operator: Operator, baselines: Iterable[str], judge_version: str):
         facts = [
             device.key,
             sorted(device.environment().items()),
             operator.name,
             operator.version,
-            sorted(operator.baselines(device.name)),
+            sorted(baselines),
             torch.__version__,
             judge_version,
         ]

@@ -43,6 +43,10 @@ def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]
     changed = [
         f"{key}={now[key]!r}, and the run has {then[key]!r}" for key in SAME if _plain(now[key]) != _plain(then[key])
     ]
+    # What a speedup is over; runs from before the key was there have all.
+    rivals = [config["judge"].get("baselines", "all") for config in (now, then)]
+    if rivals[0] != rivals[1]:
+        changed.append(f"judge.baselines={rivals[0]!r}, and the run has {rivals[1]!r}")
     if changed:
         raise UsageError(
             f"name={name}: a resumed run keeps what makes its search, but here {'; '.join(changed)}.\n"

@@ -60,12 +60,13 @@ def test_a_survey_is_remembered_under_everything_that_could_change_it(
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path))
     operator = judge.operator("jagged_sum")
     times: Mapping[str, Mapping[str, float]] = {"main": {"embedding_bag": 400.0, "padded": 5000.0}}
-    cache = SurveyCache(judge.device, operator, "one")
+    cache = SurveyCache(judge.device, operator, ["embedding_bag"], "one")
     assert cache.load() is None
     from kevolve.judge.lease import Survey
 
     cache.save(Survey(operator.name, judge.device.key, times, {}))
-    remembered = SurveyCache(judge.device, operator, "one").load()
+    remembered = SurveyCache(judge.device, operator, ["embedding_bag"], "one").load()
     assert remembered is not None
     assert remembered.fastest("main") == "embedding_bag"
-    assert SurveyCache(judge.device, operator, "two").load() is None
+    assert SurveyCache(judge.device, operator, ["embedding_bag"], "two").load() is None
+    assert SurveyCache(judge.device, operator, ["embedding_bag", "padded"], "one").load() is None
