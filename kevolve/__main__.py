@@ -10,6 +10,8 @@ from kevolve.errors import nearest
 VERBS = {
     "run": "make the operators of an experiment faster: the main job",
     "judge": "one program's verdict",
+    "champions": "the best programs by operator and device, and whether a run has a better one",
+    "devices": "the devices of this machine: key, languages, toolchain, measured rates",
     "doctor": "what this machine has and lacks, and what to type to mend it",
 }
 
@@ -18,7 +20,7 @@ def main() -> int:
     """Hand over to the verb's own module, which reads the rest of the command line and sets the exit status."""
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if verb in ("--help", "-h"):
-        print("kevolve VERB ...\n\n" + "\n".join(f"  {name:<8}{meaning}" for name, meaning in VERBS.items()))
+        print("kevolve VERB ...\n\n" + "\n".join(f"  {name:<11}{meaning}" for name, meaning in VERBS.items()))
         print("\nkevolve VERB --help tells more.")
         return 0
     if verb not in VERBS:

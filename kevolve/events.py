@@ -1,7 +1,8 @@
 """The event log: one JSON object a line, only ever appended to, from which everything else can be derived.
 
-A line holds `seq` (1, 2, ...), `time` (seconds since 1970), `kind`, `data` and last a `checksum` over what stands
-before it. What happens to a program is told by its events in this order:
+A line holds `seq` (1, 2, ...), `time` (seconds since 1970), `elapsed` (seconds since the session began, by a clock
+that nobody can set), `kind`, `data` and last a `checksum` over what stands before it. What happens to a program is
+told by its events in this order:
 
     asked      an island wants a child: operator, device, island, lane, request, random_state; `asked` numbers it
     proposed   the answer: attempt, program {id, language, source (blob), parents, origin}, tokens, cost_usd;
@@ -18,6 +19,7 @@ Besides: `opened` {config, environment, started}, `surveyed` {times_us, dropped}
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
@@ -27,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kevolve.durable import sync_folder
+from kevolve.durable import naming, sync_folder
 from kevolve.errors import UsageError
 
 SCHEMA = 1
@@ -39,20 +41,28 @@ _TAIL = len(_CHECKSUM) + 8 + len('"}')
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened. `data` is plain JSON; its fields depend on `kind` (see the module's head)."""
+    """One thing that happened. `data` is plain JSON; its fields depend on `kind` (see the module's head).
+
+    `time` is for people: whoever sets the machine's clock changes it. Durations come from `elapsed`.
+    """
 
     seq: int
     time: float
     kind: str
     data: Mapping[str, Any]
+    elapsed: float
 
 
 class EventLog:
     """Appends to one log file. Verdicts are on the disk when `append` returns, other events with the system."""
 
-    def __init__(self, path: Path) -> None:
-        """Open `path` for appending, creating it; a torn last line is cut off. UsageError on a damaged log."""
+    def __init__(self, path: Path, began: float | None = None) -> None:
+        """Open `path` for appending, creating it; a torn last line is cut off. UsageError on a damaged log.
+
+        `began` is when the session began, by `time.monotonic`; now unless given.
+        """
         self.path = path
+        self._began = time.monotonic() if began is None else began
         self.last = 0
         sound = 0
         if path.exists():
@@ -65,24 +75,29 @@ class EventLog:
 
     def append(self, kind: str, data: Mapping[str, Any]) -> Event:
         """Store one event. OSError (a full disk) leaves the log as it was before."""
-        event = Event(self.last + 1, time.time(), kind, data)
+        event = Event(self.last + 1, time.time(), kind, data, round(time.monotonic() - self._began, 6))
         line = _line(event)
         try:
-            if os.write(self._file, line) != len(line):
-                raise OSError(f"only part of event {event.seq} could be written to {self.path}: is the disk full?")
+            with naming(self.path):
+                if os.write(self._file, line) != len(line):
+                    raise OSError(errno.ENOSPC, f"only a part of event {event.seq} could be written")
         except OSError:
             # Half a line in the middle of the log would make the whole run unreadable.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)
             raise
         if kind in DURABLE:
-            os.fsync(self._file)
+            with naming(self.path):
+                os.fsync(self._file)
         self.last, self._size = event.seq, self._size + len(line)
         return event
 
     def close(self) -> None:
-        os.fsync(self._file)
-        os.close(self._file)
+        try:
+            with naming(self.path):
+                os.fsync(self._file)
+        finally:
+            os.close(self._file)
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -92,7 +107,8 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _line(event: Event) -> bytes:
-    fields: dict[str, Any] = {"seq": event.seq, "time": event.time, "kind": event.kind, "data": event.data}
+    fields: dict[str, Any] = {"seq": event.seq, "time": event.time, "elapsed": event.elapsed}
+    fields |= {"kind": event.kind, "data": event.data}
     if event.seq == 1:
         fields = {"schema": SCHEMA, **fields}
     body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -101,11 +117,11 @@ def _line(event: Event) -> bytes:
 
 def _scan(path: Path) -> Iterator[tuple[Event, int]]:
     """Every sound event with the offset at which its line ends."""
-    end = 0
+    end, started = 0, 0.0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                event = _parse(line, number)
+                event = _parse(line, number, started)
             except _Torn:
                 if file.read(1):
                     raise _damaged(path, number, "it is not a whole JSON object") from None
@@ -113,6 +129,8 @@ def _scan(path: Path) -> Iterator[tuple[Event, int]]:
             except ValueError as error:
                 raise _damaged(path, number, str(error)) from None
             end += len(line)
+            if event.kind == "opened":
+                started = event.data.get("started", event.time)
             yield event, end
 
 
@@ -120,7 +138,8 @@ class _Torn(Exception):
     """The line was cut off while it was written."""
 
 
-def _parse(line: bytes, number: int) -> Event:
+def _parse(line: bytes, number: int, started: float) -> Event:
+    """`started`, in seconds since 1970, is for events of a version that did not store `elapsed`."""
     if not line.endswith(b"\n"):
         raise _Torn
     text = line[:-1]
@@ -135,7 +154,11 @@ def _parse(line: bytes, number: int) -> Event:
         raise ValueError(f"it says seq {record['seq']}, but {number} should come here")
     if number == 1 and record.get("schema") != SCHEMA:
         raise ValueError(f"it has schema {record.get('schema')}, and this version of kevolve reads {SCHEMA}")
-    return Event(record["seq"], record["time"], record["kind"], record["data"])
+    kind, data = record["kind"], record["data"]
+    if "elapsed" in record:
+        return Event(number, record["time"], kind, data, record["elapsed"])
+    since = data.get("started", record["time"]) if kind == "opened" else started
+    return Event(number, record["time"], kind, data, record["time"] - since)
 
 
 def _damaged(path: Path, number: int, problem: str) -> UsageError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -19,11 +18,3 @@ def seeds_dir() -> Path:
     """The plain starting programs: `<operator>/<name>.<suffix>`."""
     installed = _PACKAGE / "seeds"
     return installed if installed.is_dir() else _REPOSITORY / "populations" / "seeds"
-
-
-def cache_dir() -> Path:
-    """Per-user cache for what is measured once per machine. `KEVOLVE_CACHE` moves it."""
-    chosen = os.environ.get("KEVOLVE_CACHE")
-    root = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kevolve"
-    root.mkdir(parents=True, exist_ok=True)
-    return root

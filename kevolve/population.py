@@ -7,6 +7,8 @@ those events as a table for analysis, sealed now and then and rebuilt from the e
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,14 +16,17 @@ import socket
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
-from kevolve.durable import sync_folder
+from kevolve.durable import naming, sync_folder
 from kevolve.errors import UsageError, nearest
 from kevolve.events import Event, EventLog, read_events
 
 __all__ = ["Event", "Population", "read_events", "read_text"]
 
+# A folder in which there can be no run, as opposed to a disk that is full or breaks.
+NO_PLACE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST)
 SEAL_EVERY = 500  # verdicts
 _TEXTS_KEPT = 2048
 
@@ -29,13 +34,20 @@ _TEXTS_KEPT = 2048
 class Population:
     """One run's folder, opened for writing; the lock is held until `close` or the death of the process."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create `folder`. UsageError if another driver has it or its log is damaged."""
+    def __init__(self, folder: Path, began: float | None = None) -> None:
+        """Open or create `folder`. UsageError if another driver has it or its log is damaged.
+
+        `began` is when the session began, as for `EventLog`.
+        """
         self.folder = folder
         (folder / "population").mkdir(parents=True, exist_ok=True)
         (folder / "blobs").mkdir(exist_ok=True)
         self._lock = _lock(folder)
-        self._log = EventLog(folder / "events.jsonl")
+        try:
+            self._log = EventLog(folder / "events.jsonl", began)
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._unsynced: set[Path] = set()
         self._programs: dict[str, Mapping[str, Any]] = {}
@@ -94,18 +106,19 @@ class Population:
 
     def close(self) -> None:
         """Seal, and let go of the folder."""
-        try:
+        with contextlib.ExitStack() as last:
+            last.callback(os.close, self._lock)
+            last.callback(self._log.close)
+            last.callback(self._sync_blobs)
             self.seal()
-        finally:
-            self._sync_blobs()
-            self._log.close()
-            os.close(self._lock)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        # What a full disk refuses first is the news: closing would only say the same of another file.
+        with contextlib.suppress(OSError) if isinstance(error, OSError) else contextlib.nullcontext():
+            self.close()
 
     def _remember(self, event: Event) -> None:
         if event.kind == "proposed":
@@ -140,8 +153,11 @@ class Population:
         self._unsynced.clear()
 
 
-def open_run(runs_dir: Path, name: str, *, resume: bool) -> Population:
-    """The run's population; UsageError if it exists and is not to be resumed, or the other way round."""
+def open_run(runs_dir: Path, name: str, *, resume: bool, began: float | None = None) -> Population:
+    """The run's population; UsageError if it exists and is not to be resumed, or the other way round.
+
+    `began` is as for `EventLog`.
+    """
     folder = runs_dir / name
     exists = (folder / "events.jsonl").exists() and (folder / "events.jsonl").stat().st_size > 0
     if resume and not exists:
@@ -156,7 +172,15 @@ def open_run(runs_dir: Path, name: str, *, resume: bool) -> Population:
             f"name={name}: this run exists already ({folder}).\n"
             f"  Type resume=true to go on with it, or another name=... to start a new one."
         )
-    return Population(folder)
+    try:
+        return Population(folder, began)
+    except OSError as error:
+        if error.errno not in NO_PLACE:
+            raise
+        raise UsageError(
+            f"runs_dir={runs_dir}: the run cannot be stored there ({error.strerror}: {error.filename}).\n"
+            "  Type runs_dir=FOLDER with a folder that can be written."
+        ) from None
 
 
 def read_text(folder: Path, name: str) -> str:
@@ -186,7 +210,7 @@ def _write_blob(path: Path, text: str) -> None:
         stream.write(text.encode())
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_name(f".{path.name}")
-    with temporary.open("wb") as file:
+    with naming(path), temporary.open("wb") as file:
         file.write(sink.getvalue())
         file.flush()
         os.fsync(file.fileno())
@@ -197,14 +221,16 @@ def _lock(folder: Path) -> int:
     """Hold the run. The kernel lets go when the process ends, however it ends."""
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        with naming(folder / "lock"):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "unknown"
         os.close(handle)
         raise UsageError(
             f"{folder.name}: another process is driving this run ({holder}).\n"
             f"  Wait for it or stop it (Ctrl-C there saves everything), or type another name=..."
         ) from None
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    with naming(folder / "lock"):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     return handle

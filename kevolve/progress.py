@@ -58,8 +58,7 @@ class Progress:
     searches: dict[tuple[str, str], SearchProgress] = field(default_factory=dict)
     tokens: int = 0
     cost_usd: float = 0.0
-    started: float | None = None  # seconds since 1970, of this session's first event
-    now: float = 0.0
+    seconds: float = 0.0  # from the beginning of this session to its last event
     earlier_seconds: float = 0.0  # what earlier sessions of the run took
     earlier_judged: int = 0
     doubts: dict[tuple[str, str], str] = field(default_factory=dict)  # why a search's last candidate is no champion
@@ -71,8 +70,7 @@ class Progress:
 
     def heard(self, event: Event) -> None:
         """Take an event into account."""
-        self.started = event.time if self.started is None else self.started
-        self.now = max(self.now, event.time)
+        self.seconds = event.elapsed
         if event.kind == "surveyed":
             self.search(event.data)
         elif event.kind == "proposed":
@@ -96,17 +94,12 @@ class Progress:
 
     def _end_session(self) -> None:
         self.earlier_seconds += self.seconds
-        self.started = None
+        self.seconds = 0.0
 
     @property
     def judged(self) -> int:
         """New judgements of all searches, earlier sessions included."""
         return sum(search.judged for search in self.searches.values())
-
-    @property
-    def seconds(self) -> float:
-        """From the first event of this session to the last."""
-        return self.now - self.started if self.started is not None else 0.0
 
     def busy_share(self, device: str) -> float:
         """Share of the time so far in which the device was judging programs."""

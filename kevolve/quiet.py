@@ -29,6 +29,7 @@ def quieten() -> None:
     for name, value in VARIABLES.items():
         os.environ.setdefault(name, value)
     logging.captureWarnings(True)
+    logging.raiseExceptions = False  # a log that a full disk refuses is no reason for tracebacks on the screen
     root = logging.getLogger()
     root.addHandler(logging.NullHandler())  # without any handler, Python prints warnings itself
     root.setLevel(logging.INFO)

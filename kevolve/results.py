@@ -14,6 +14,7 @@ from kevolve.progress import Progress
 from kevolve.screen import clock
 from kevolve.summary import Best, Result, Summary
 from kevolve.tracking.address import redact
+from kevolve.trouble import resume_command
 
 
 def show_results(summary: Summary, progress: Progress, config: Config, console: Console) -> None:
@@ -59,9 +60,8 @@ def next_commands(summary: Summary, config: Config) -> Iterator[str]:
         uri = redact(config.tracking.uri)
         yield f"look closer  {uri if uri.startswith('http') else f'mlflow ui --backend-store-uri {uri}'}"
     more = f"budget.evaluations={2 * config.budget.evaluations} budget.minutes={2 * config.budget.minutes:g}"
-    elsewhere = "" if config.runs_dir == Config().runs_dir else f" runs_dir={config.runs_dir}"
     more = "" if summary.stopped in ("interrupted", "faults") else f" {more}"
-    yield f"go on        python -m kevolve.run resume=true name={summary.name}{elsewhere}{more}"
+    yield f"go on        {resume_command(config)}{more}"
     for result in summary.results:
         folder = Path(config.runs_dir) / summary.name / "champions" / result.operator / result.device
         for file in sorted(folder.glob("program.*")):

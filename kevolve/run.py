@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 import kevolve
+from kevolve.cache import why_not_writable
 from kevolve.config import Config
 from kevolve.configuration import load_config
 from kevolve.configuration.help import help_text
@@ -29,6 +30,7 @@ from kevolve.results import is_better, show_results
 from kevolve.screen import console, screen
 from kevolve.tracking import Tracking
 from kevolve.tracking.address import redact
+from kevolve.trouble import disk_trouble, resume_command
 
 if TYPE_CHECKING:
     from kevolve.summary import Summary
@@ -49,7 +51,7 @@ class Command:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status. A mistake of the user's is one message, never a traceback."""
-    started = time.time()  # the budget's minutes count from here
+    began = time.monotonic()  # the budget's minutes count from here
     try:
         command = read_command(sys.argv[1:] if arguments is None else arguments)
         if command.wants_help:
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command.wants_config:
             print(as_yaml(config), end="")
             return FINISHED
-        return run(named(config), started)
+        return run(named(config), began)
     except UsageError as error:
         print(f"kevolve: {error}", file=sys.stderr)
         return WRONG
@@ -69,21 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         sys.stdout = None  # or Python complains when it flushes at exit
         return FINISHED
-    except OSError as error:  # a full disk, a folder that cannot be written
-        place = f" ({error.filename})" if error.filename else ""
-        print(
-            f"kevolve: {error.strerror or error}{place}.\n"
-            "  What was judged is saved. Mend it, then go on with the same command and resume=true name=...",
-            file=sys.stderr,
-        )
+    except OSError as error:  # before there is a run: a file of the configuration that cannot be read
+        print(f"kevolve: {error.filename or 'the configuration'}: {error.strerror or error}.", file=sys.stderr)
         return FAULTS
     except KeyboardInterrupt:
         print("kevolve: interrupted; what was judged is saved.", file=sys.stderr)
         return INTERRUPTED
 
 
-def run(config: Config, started: float) -> int:
-    """Evolve and show the result. `started`, in seconds since 1970, is when the command was typed."""
+def run(config: Config, began: float) -> int:
+    """Evolve and show the result. `began`, by `time.monotonic`, is when the command was typed."""
     shown = console()
     announce(config, shown)
     quieten()
@@ -92,7 +89,11 @@ def run(config: Config, started: float) -> int:
     view = screen(config, shown)
     tracking = [Tracking(config, view.note)] if config.tracking.enabled else []
     try:
-        summary = evolve(config, [RunLog(config), view, *tracking], started=started)
+        summary = evolve(config, [RunLog(config), view, *tracking], began=began)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FaultsStopped(disk_trouble(error, config)) from error
     finally:
         view.stop()
     show_results(summary, view.progress, config, shown)
@@ -153,8 +154,10 @@ def announce(config: Config, console: Console) -> None:
         f"  proposer   {proposer_line(config)}",
         f"  budget     {budget.evaluations} programs per operator and device, {minutes} minutes, seed {config.seed}",
         f"  tracking   {redact(config.tracking.uri) if config.tracking.enabled else 'none'}",
-        f"  Ctrl-C stops and saves; go on with: python -m kevolve.run resume=true name={config.name}",
+        f"  Ctrl-C stops and saves; go on with: {resume_command(config)}",
     ]
+    if trouble := why_not_writable():
+        lines.insert(-1, f"  cache      {trouble}: every run times baselines anew. KEVOLVE_CACHE=FOLDER moves it")
     console.print(Text("\n".join(lines)), soft_wrap=True)
 
 

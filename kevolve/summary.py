@@ -54,7 +54,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run, as in summary.json. `seconds` is wall clock over all its sessions."""
+    """A run, as in summary.json. `seconds` is what all its sessions took together."""
 
     name: str = ""
     experiment: str | None = None
@@ -97,14 +97,14 @@ class Tally:
         self._sandbox = ""
         self._stopped: Stopped = "running"
         self._earlier_seconds = 0.0
-        self._started = self._last = 0.0
+        self._elapsed = 0.0
         self._languages: dict[str, str] = {}
         self._results: dict[tuple[str, str], Result] = {}
 
     def heard(self, event: Event) -> None:
         if event.kind == "opened":
             self._open(event)
-        self._last = event.time
+        self._elapsed = event.elapsed
         match event.kind:
             case "surveyed":
                 place = (event.data["operator"], event.data["device"])
@@ -123,8 +123,8 @@ class Tally:
 
     @property
     def seconds(self) -> float:
-        """Wall clock up to the last event, over all sessions."""
-        return self._earlier_seconds + self._last - self._started
+        """What all sessions took, up to the last event."""
+        return self._earlier_seconds + self._elapsed
 
     def summary(self) -> Summary:
         config = self._config
@@ -146,7 +146,6 @@ class Tally:
     def _open(self, event: Event) -> None:
         # A session that was killed ended with its last event: the time until the next one is nobody's.
         self._earlier_seconds = self.seconds
-        self._started = event.data["started"]
         self._config = event.data["config"]
         self._stopped = "running"
 

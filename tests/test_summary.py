@@ -22,11 +22,12 @@ class Story:
 
     def add(self, kind: str, **data: Any) -> None:
         self.now += 1
-        self.events.append(Event(len(self.events) + 1, self.now, kind, data))
+        self.events.append(Event(len(self.events) + 1, self.now, kind, data, self.now - self.started))
 
     def open(self) -> None:
         config = {"experiment": "jagged_ops", "seed": 3, "proposer": {"name": "genetic"}, "policy": {"name": "islands"}}
-        self.add("opened", config=config, environment={}, started=self.now - 4)
+        self.started = self.now - 4
+        self.add("opened", config=config, environment={}, started=self.started)
 
     def propose(self, program: str) -> None:
         self.add("proposed", **PLACE, program={"id": program, "language": "cpp"}, tokens=10, cost_usd=0.5)

@@ -16,10 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kevolve.cache import cache_dir, remember
 from kevolve.devices.device import Peaks
-from kevolve.durable import write_atomically
 from kevolve.languages.language import Target
-from kevolve.paths import cache_dir
+
+PEAKS_SOURCE = Path(__file__).with_name("peaks.cpp")
 
 
 class Cpu:
@@ -89,24 +90,30 @@ class Cpu:
 
     def peaks(self, *, again: bool = False) -> Peaks:
         """Measured in about two seconds the first time, then read from the cache; the greater of both if `again`."""
-        source = Path(__file__).with_name("peaks.cpp")
-        target = self.target
-        facts = [self.model, self.cores, target.toolchain, target.flags, source.read_text()]
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-        cached = cache_dir() / f"peaks-{digest}.json"
-        try:
-            known = Peaks(**json.loads(cached.read_text()))
-        except (OSError, ValueError, TypeError):
-            known = None
+        known = self.known_peaks()
         if known is not None and not again:
             return known
-        peaks = self._measure_peaks(source, target)
+        peaks = self._measure_peaks()
         if known is not None:
             peaks = Peaks(*map(max, astuple(peaks), astuple(known)))
-        write_atomically(cached, json.dumps(asdict(peaks)).encode())
+        remember(self._peaks_file, json.dumps(asdict(peaks)).encode())
         return peaks
 
-    def _measure_peaks(self, source: Path, target: Target) -> Peaks:
+    def known_peaks(self) -> Peaks | None:
+        """What the cache remembers; None before the first measurement, or if the file cannot be read."""
+        try:
+            return Peaks(**json.loads(self._peaks_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @property
+    def _peaks_file(self) -> Path:
+        facts = [self.model, self.cores, self.target.toolchain, self.target.flags, PEAKS_SOURCE.read_text()]
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return cache_dir() / f"peaks-{digest}.json"
+
+    def _measure_peaks(self) -> Peaks:
+        source, target = PEAKS_SOURCE, self.target
         with tempfile.TemporaryDirectory(prefix="kevolve-peaks-") as scratch:
             binary = Path(scratch, "peaks")
             command = ["g++", "-O3", "-ffast-math", "-fopenmp", *target.flags, str(source), "-o", str(binary)]

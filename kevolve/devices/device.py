@@ -52,6 +52,10 @@ class Device(Protocol):
         """
         ...
 
+    def known_peaks(self) -> Peaks | None:
+        """The same if they have been measured before; never measures."""
+        ...
+
     def healthy(self) -> bool:
         """Probed after every candidate."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from kevolve.program import Program
 from kevolve.verdict import Fault, Rejected
 
 _COMPILER_MEMORY_BYTES = 4 << 30
+_NEARLY_FULL_BYTES = 64 << 20  # the compiler has removed its files by the time that one looks
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,15 @@ def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig)
         with tempfile.TemporaryDirectory(prefix="kevolve-build-") as scratch:
             confined = Scratch(tier, Path(scratch).resolve(), settings.build_seconds)
             built = language(program.language).build(program, operator, target, confined)
+            if isinstance(built, BuildError) and _is_full(confined.scratch, built):
+                return Fault("toolchain", f"no space left in {tempfile.gettempdir()} to build in: TMPDIR moves it")
     except OSError as error:
         return Fault("toolchain", f"the build could not run: {error}")
     if isinstance(built, BuildError):
         return Rejected("build", built.reason, built.detail)
     return built
+
+
+def _is_full(scratch: Path, error: BuildError) -> bool:
+    """Was it the disk that the compiler complained of? Its word is not enough: a program can have it say anything."""
+    return "No space left on device" in error.detail and shutil.disk_usage(scratch).free < _NEARLY_FULL_BYTES

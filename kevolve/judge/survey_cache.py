@@ -13,11 +13,10 @@ from dataclasses import asdict
 
 import torch
 
+from kevolve.cache import cache_dir, remember
 from kevolve.devices.device import Device
-from kevolve.durable import write_atomically
 from kevolve.judge.lease import Survey
 from kevolve.operators.operator import Operator
-from kevolve.paths import cache_dir
 
 
 class SurveyCache:
@@ -45,5 +44,5 @@ class SurveyCache:
             return None
 
     def save(self, survey: Survey) -> None:
-        """Remember it; a reader sees all of it or nothing."""
-        write_atomically(self.path, json.dumps(asdict(survey)).encode())
+        """Remember it, if the cache can be written."""
+        remember(self.path, json.dumps(asdict(survey)).encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kevolve.durable import write_atomically
@@ -110,6 +111,7 @@ def _record(run: str, search: Search, state: SearchState, lineage: Lineage) -> d
         "seed": lineage.config["seed"],
         "operator": search.operator,
         "device": search.device,
+        "measured": datetime.fromtimestamp(state.crowned, UTC).isoformat(timespec="seconds"),
         "program": state.programs[state.champion],
         "confirmed": judgement_record(state.confirmed[state.champion]),
         "found": judgement_record(state.judgements[state.champion]),

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,12 @@ from kevolve.search.phases import Phases
 from kevolve.search.policies.migration import ring
 from kevolve.search.policies.policy import Search
 from kevolve.search.proposing import in_one_line
+from kevolve.search.session import leases_of, proposer_of, running
 from kevolve.search.steps import Steps
 from kevolve.search.stopping import Stopping
 from kevolve.search.workers import RAY, Workers
 from kevolve.summary import Summary, Tally
+from kevolve.trouble import resume_command
 from kevolve.verdict import Fault, Judgement, Rejected
 
 if TYPE_CHECKING:
@@ -53,27 +55,29 @@ def evolve(
     leases: Sequence[Lease] | None = None,
     proposer: Proposer | None = None,
     workers: Workers = RAY,
-    started: float | None = None,
+    began: float | None = None,
 ) -> Summary:
     """Run the search that `config` describes, or go on with it, and return what it has come to.
 
-    `leases` and `proposer` are made from the configuration unless given; `started` is when the command began, for
-    the budget. Raises UsageError before anything is changed, and FaultsStopped, with everything saved,
-    if the machine kept failing.
+    `leases` and `proposer` are made from the configuration unless given; `began` is when the command did, by
+    `time.monotonic`, for the budget. Raises UsageError before anything is changed, and FaultsStopped, with everything
+    saved, if the machine kept failing.
     """
-    started = time.time() if started is None else started
+    began = time.monotonic() if began is None else began
     audience = Audience(listeners)
     if config.name is None:
         raise UsageError("name: the run has none. Type name=..., or start it with python -m kevolve.run.")
-    with open_run(Path(config.runs_dir), config.name, resume=config.resume) as population:
+    with open_run(Path(config.runs_dir), config.name, resume=config.resume, began=began) as population:
         lineage, tally = opening.recall(population, config)
         if lineage.config:
             audience.recalled(population.recall())
         if opening.is_complete(lineage, config):
-            audience.closed(tally.summary())
-            return tally.summary()
-        with workers.up(config.cluster):
-            driver = Driver(config, population, lineage, tally, audience, workers, started)
+            summary = tally.summary()
+            write_results(population, lineage, summary)  # a full disk or a kill may have come between it and them
+            audience.closed(summary)
+            return summary
+        with running(workers, config):
+            driver = Driver(config, population, lineage, tally, audience, workers, began)
             return asyncio.run(driver.run(leases, proposer))
 
 
@@ -88,7 +92,7 @@ class Driver:
         tally: Tally,
         audience: Audience,
         workers: Workers,
-        started: float,
+        began: float,
     ) -> None:
         self.config = config
         self.population = population
@@ -96,8 +100,8 @@ class Driver:
         self.tally = tally
         self.audience = audience
         self.workers = workers
-        self.started = started
-        self.stopping = Stopping(config.budget, lineage, started, tally.seconds)
+        self.started = time.time() - (time.monotonic() - began)
+        self.stopping = Stopping(config.budget, lineage, began, tally.seconds)
         self.phases = Phases()
         self.changed = asyncio.Event()
         self.asking: Counter[Search] = Counter()
@@ -106,11 +110,14 @@ class Driver:
 
     async def run(self, leases: Sequence[Lease] | None, proposer: Proposer | None) -> Summary:
         """Everything, from leases to champions."""
-        self.leases = {lease.device: lease for lease in leases or _open_leases(self.config)}
+        self.leases = {lease.device: lease for lease in leases or leases_of(self.config)}
         try:
-            self.open(proposer or _proposer(self.config))
+            self.open(proposer or proposer_of(self.config))
             with self.stopping.on_signals():
                 return self.close(await self.search())
+        except OSError:  # nothing more can be stored, but whoever listens can still be told
+            self.audience.closed(replace(self.tally.summary(), stopped="faults"))
+            raise
         finally:
             await self.give_back()
 
@@ -349,7 +356,7 @@ class Driver:
     def use_quiet_moment(self) -> None:
         """Now and then, while nothing is timed: write the summary and let the listeners do their slow things."""
         if time.monotonic() - self.quiet_at >= QUIET_EVERY_SECONDS:
-            self.write_summary(self.tally.summary())
+            write_summary(self.population, self.tally.summary())
             self.audience.flush()
             self.quiet_at = time.monotonic()
 
@@ -367,29 +374,22 @@ class Driver:
             trouble = f"{self.lineage.faults} faults in a row, the last: {self.lineage.last_fault}"
         self.store("closed", {"reason": reason, **({"trouble": trouble} if trouble else {})})
         self.population.seal()
-        write_champions(self.population, self.lineage)
         summary = self.tally.summary()
-        self.write_summary(summary)
+        write_results(self.population, self.lineage, summary)
         self.audience.closed(summary)
         if trouble is not None:
             raise FaultsStopped(
                 f"{trouble}\n  Everything that was judged is saved. See `kevolve doctor`, mend the machine, and go on"
-                f" with: python -m kevolve.run name={self.population.folder.name} resume=true"
+                f" with: {resume_command(self.config)}"
             )
         return summary
 
-    def write_summary(self, summary: Summary) -> None:
-        write_atomically(self.population.folder / "summary.json", summary.to_json().encode())
+
+def write_results(population: Population, lineage: Lineage, summary: Summary) -> None:
+    """What a run has come to, for people: the champions' files and the summary."""
+    write_champions(population, lineage)
+    write_summary(population, summary)
 
 
-def _open_leases(config: Config) -> Sequence[Lease]:
-    from kevolve.judge.ray_lease import open_leases
-
-    return open_leases(config)
-
-
-def _proposer(config: Config) -> Proposer:
-    from kevolve.propose.registry import proposer
-
-    made: Proposer = proposer(config.proposer.name, config.proposer)
-    return made
+def write_summary(population: Population, summary: Summary) -> None:
+    write_atomically(population.folder / "summary.json", summary.to_json().encode())

@@ -61,6 +61,7 @@ class SearchState:
     migrations: int = 0
     confirmed: dict[str, Judgement] = field(default_factory=dict)
     champion: str | None = None
+    crowned: float = 0.0  # when there is a champion: seconds since 1970
 
     def __post_init__(self) -> None:
         self.asks = [0] * self.islands
@@ -99,6 +100,8 @@ class Lineage:
                 search = Search(event.data["operator"], event.data["device"])
                 state = self.searches.setdefault(search, SearchState(self._islands))
                 getattr(self, f"_{event.kind}")(search, state, event.data)
+                if event.kind == "confirmed" and event.data["champion"]:
+                    state.crowned = event.time
 
     def state(self, search: Search) -> SearchState:
         return self.searches.setdefault(search, SearchState(self._islands))

@@ -31,14 +31,14 @@ class Stopping:
     """Decides whether to go on.
 
     Evaluations are new verdicts on children: starting programs are not counted, reused verdicts and faults cost
-    nothing. Minutes are wall clock over all sessions: `seconds` are what earlier ones took, `started` is when this
-    one began.
+    nothing. Minutes go on over all sessions: `seconds` are what earlier ones took, `began` is when this one did, by
+    `time.monotonic`, which nobody can set: a wall clock that is put right must neither end a run nor keep it going.
     """
 
-    def __init__(self, budget: Budget, lineage: Lineage, started: float, seconds: float) -> None:
+    def __init__(self, budget: Budget, lineage: Lineage, began: float, seconds: float) -> None:
         self._budget = budget
         self._lineage = lineage
-        self._deadline = started - seconds + budget.minutes * 60
+        self._deadline = began - seconds + budget.minutes * 60
         self.reason: Reason | None = None
         self.is_cancelled = False
         self.cancel: Callable[[], object] | None = None
@@ -60,8 +60,8 @@ class Stopping:
 
     @property
     def seconds_left(self) -> float:
-        """Wall clock until the minutes are up; negative after."""
-        return self._deadline - time.time()
+        """Until the minutes are up; negative after."""
+        return self._deadline - time.monotonic()
 
     @contextlib.contextmanager
     def on_signals(self) -> Iterator[None]:

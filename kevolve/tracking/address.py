@@ -37,7 +37,7 @@ def redact(uri: str) -> str:
 
 def _check_sqlite(path: Path, seconds: float) -> None:
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise OSError(f"{path.parent} is no folder that can be written")
+        raise OSError(f"{path.parent.resolve()} is no folder that can be written")
     if not path.exists():
         return
     with closing(sqlite3.connect(path, timeout=seconds)) as database:

@@ -49,7 +49,8 @@ class Store:
         self.experiment = self._experiment()
 
     def begin(self) -> None:
-        """A flush starts, and with it its deadline."""
+        """A flush starts, and with it its deadline. Raises as `check_address` does if the store has gone or is held."""
+        check_address(self.uri, REQUEST_SECONDS)  # MLflow itself waits 20 s for a database, at every call
         self.deadline = time.monotonic() + SERVER_SECONDS if self.is_server else float("inf")
 
     @property
@@ -105,7 +106,8 @@ class Store:
         folder = "champion" if best.confirmed else "best"
         self.log_text(run, source, f"{folder}/program.{best.language}")
         if best.confirmed:
-            self._register(run, f"kevolve-{result.operator}-{result.device}", lineage)
+            place = {"kevolve.operator": result.operator, "kevolve.device": result.device}
+            self._register(run, f"kevolve-{result.operator}-{result.device}", {**lineage, **place})
 
     def end(self, status: str) -> None:
         """Every run ends as the kevolve run did."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from kevolve.paths import cache_dir
+from kevolve.cache import cache_dir
 
 HEADER = Path(__file__).parent / "include" / "kevolve.h"
 _SECONDS = 60.0
@@ -34,6 +34,7 @@ def include_folder(toolchain: str, flags: tuple[str, ...]) -> Path:
 
 def _made(folder: Path, flags: Sequence[str]) -> Path:
     """Built beside and moved there in one step: another process may be doing the same."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="headers-", dir=folder.parent) as temporary:
         made = Path(temporary, folder.name)
         made.mkdir()
