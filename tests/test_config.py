@@ -18,6 +18,7 @@ from kevolve.configuration.schema import as_yaml, flat_values, keys, sections
 from kevolve.configuration.tree import GROUPS, folders, options
 from kevolve.configuration.validate import flatten
 from kevolve.errors import UsageError
+from kevolve.operators.registry import operator_names
 
 
 def complaint(*arguments: str, config_dir: Path | None = None) -> str:
@@ -41,9 +42,16 @@ def own_tree(folder: Path, **files: str) -> Path:
 def test_the_experiment_of_the_main_job_composes() -> None:
     config = load_config(["+experiment=jagged_ops"])
     assert config.experiment == "jagged_ops"
-    assert config.operators == ["jagged_sum", "jagged_softmax"]
+    assert sorted(config.operators) == [name for name in operator_names() if "jagged" in name]
+    assert len(config.operators) == 8
     assert config.budget.minutes <= 9.5  # within ten minutes, start and end included
     assert (config.device.name, config.proposer.name, config.policy.name) == ("auto", "genetic", "islands")
+
+
+def test_the_first_look_waits_for_no_compiler_and_ends_within_90_seconds() -> None:
+    config = load_config(["+experiment=quick"])
+    assert config.judge.baselines == "eager"
+    assert config.budget.minutes <= 1.4
 
 
 def test_a_forgotten_plus_sign_works() -> None:
