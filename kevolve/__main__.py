@@ -9,6 +9,7 @@ from kevolve.errors import nearest
 
 VERBS = {
     "run": "make the operators of an experiment faster: the main job",
+    "template": "a file with an operator of your own, to start from",
     "judge": "one program's verdict",
     "champions": "the best programs by operator and device, and whether a run has a better one",
     "devices": "the devices of this machine: key, languages, toolchain, measured rates",

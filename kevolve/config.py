@@ -75,6 +75,7 @@ class Config:
     operators: list[str] = field(
         default_factory=lambda: ["jagged_sum", "jagged_softmax"], metadata={"meaning": "what to make faster"}
     )
+    operator_file: str | None = key(None, "a Python file with an operator of your own, instead of operators=[...]")
     experiment: str | None = key(None, "set by +experiment=NAME")
     name: str | None = key(None, "the run's name and folder; null: <experiment>-<date>-<time>")
     seed: int = key(0, "one lane with the same seed replays the same search", least=0)

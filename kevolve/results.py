@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kevolve.config import Config
+from kevolve.operators.custom.bring import run_folder
+from kevolve.operators.custom.definition import kept_file
 from kevolve.progress import Progress
 from kevolve.screen import clock
 from kevolve.summary import Best, Result, Summary
@@ -62,11 +64,13 @@ def next_commands(summary: Summary, config: Config) -> Iterator[str]:
     more = f"budget.evaluations={2 * config.budget.evaluations} budget.minutes={2 * config.budget.minutes:g}"
     more = "" if summary.stopped in ("interrupted", "faults") else f" {more}"
     yield f"go on        {resume_command(config)}{more}"
+    own = kept_file(run_folder(config))
+    source = f" --operator-file {own}" if own else ""
     for result in summary.results:
         folder = Path(config.runs_dir) / summary.name / "champions" / result.operator / result.device
         for file in sorted(folder.glob("program.*")):
             device = result.device.partition("-")[0]
-            yield f"judge again  python -m kevolve.judge {file} --operator {result.operator} --device {device}"
+            yield f"judge again  python -m kevolve.judge {file} --operator {result.operator}{source} --device {device}"
 
 
 def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:

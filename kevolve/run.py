@@ -25,6 +25,7 @@ from kevolve.configuration.help import help_text
 from kevolve.configuration.schema import as_yaml
 from kevolve.configuration.tree import folders
 from kevolve.errors import FaultsStopped, UsageError, nearest
+from kevolve.operators.custom.bring import notice
 from kevolve.quiet import RunLog, quieten
 from kevolve.results import is_better, show_results
 from kevolve.screen import console, screen
@@ -147,9 +148,10 @@ def announce(config: Config, console: Console) -> None:
     budget, minutes = config.budget, f"{config.budget.minutes:g}"
     verb = "goes on with" if config.resume else "starts"
     device = "auto (every device of this machine)" if config.device.name == "auto" else config.device.name
+    own = f" (from {config.operator_file}, screened first)" if config.operator_file and not config.resume else ""
     lines = [
         f"kevolve {kevolve.__version__} {verb} {config.name} in {Path(config.runs_dir) / str(config.name)}",
-        f"  operators  {', '.join(config.operators)}",
+        f"  operators  {', '.join(config.operators)}{own}",
         f"  device     {device}",
         f"  proposer   {proposer_line(config)}",
         f"  budget     {budget.evaluations} programs per operator and device, {minutes} minutes, seed {config.seed}",
@@ -158,6 +160,9 @@ def announce(config: Config, console: Console) -> None:
     ]
     if trouble := why_not_writable():
         lines.insert(-1, f"  cache      {trouble}: every run times baselines anew. KEVOLVE_CACHE=FOLDER moves it")
+    changed = notice(config)
+    if changed:
+        lines.insert(1, f"  note       {changed}")
     console.print(Text("\n".join(lines)), soft_wrap=True)
 
 

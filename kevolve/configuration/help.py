@@ -13,6 +13,8 @@ kevolve run: make the operators of an experiment faster on the devices of this m
 
   python -m kevolve.run +experiment=NAME [group=option ...] [key=value ...]
 
+  python -m kevolve.run operator_file=my_op.py     an operator of your own; python -m kevolve.template prints one
+
   --cfg             print the configuration that this command would use, and stop
   --config-dir DIR  a conf tree of your own beside conf/, laid out like it
   --help            this page

@@ -16,7 +16,7 @@ from kevolve.config import Config
 from kevolve.configuration.overrides import Overrides, parse
 from kevolve.configuration.schema import keys, sections, shown
 from kevolve.configuration.tree import find, folders
-from kevolve.configuration.validate import check, flatten
+from kevolve.configuration.validate import check, flatten, operator_in
 from kevolve.errors import UsageError, nearest
 
 
@@ -35,6 +35,8 @@ def load_config(arguments: Sequence[str], config_dir: str | None = None) -> Conf
     origin = _Origin(overrides, searched)
     if flat.get("resume") is True:
         flat = _resumed(flat, overrides)
+    elif isinstance(flat.get("operator_file"), str) and "operators" not in overrides.values:
+        flat["operators"] = [operator_in(flat["operator_file"])]
     problems = overrides.problems + check(flat, lambda name: origin.of(name, flat.get(name)))
     if problems:
         raise UsageError(_together(problems))

@@ -6,6 +6,7 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kevolve.configuration.overrides import unknown_key
@@ -92,7 +93,11 @@ def _relations(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _names(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names that must be registered. The registries are imported here because they are not always needed."""
     found = []
-    known = registered("operators", "operator_names")
+    own = _own_operator(flat)
+    known = [*([own] if own else []), *registered("operators", "operator_names")]
+    if flat["operator_file"] and flat["operators"] != [own]:
+        found.append(("operators", f"operator_file={flat['operator_file']} holds {own} and no other. Leave one out."))
+        return found
     for operator in flat["operators"]:
         if operator not in known:
             listed = ", ".join(known)
@@ -108,6 +113,22 @@ def _names(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
             listed = ", ".join(choices)
             found.append((key, f"no {what} is called {flat[key]}.{nearest(flat[key], choices)} Here: {listed}."))
     return found
+
+
+def operator_in(file: str) -> str:
+    """The name of the operator in a user's own file. UsageError if it cannot be read or parsed."""
+    from kevolve.operators.custom.definition import read_definition
+
+    return read_definition(Path(file)).name
+
+
+def _own_operator(flat: Mapping[str, Any]) -> str | None:
+    """The user's own operator of the run; a resumed run has a copy of its file."""
+    from kevolve.operators.custom.definition import kept_file
+
+    if flat["resume"] and kept_file(Path(flat["runs_dir"]) / str(flat["name"])) is not None:
+        return str(flat["operators"][0]) if flat["operators"] else None
+    return operator_in(flat["operator_file"]) if flat["operator_file"] else None
 
 
 def registered(room: str, listing: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""`python -m kevolve.judge FILE --operator O`: one program's verdict, by itself.
+"""`python -m kevolve.judge FILE --operator O` (or `--operator-file F`): one program's verdict, by itself.
 
 Exit status: 0 Scored, 1 Rejected, 4 Fault, 2 the command is wrong.
 """
@@ -31,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit status: 0 scored, 1 rejected, 4 fault of the machine, 2 wrong command",
     )
     made.add_argument("file", metavar="FILE", help="the program's source, such as kernel.cpp")
-    made.add_argument("--operator", required=True, metavar="O", help="the operator that it computes")
+    made.add_argument("--operator", metavar="O", help="the operator that it computes")
+    made.add_argument("--operator-file", metavar="F", help="a Python file with an operator of your own")
     made.add_argument("--device", default="auto", metavar="D", help="the device to run on (default: the first here)")
     made.add_argument("--seed", type=int, default=0, metavar="S", help="decides the inputs (default 0)")
     made.add_argument("--sandbox", default="auto", metavar="TIER", help="auto, bwrap, landlock or process")
@@ -57,13 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _judge(arguments: argparse.Namespace) -> tuple[Judgement, Survey]:
-    from kevolve.operators.registry import operator_names
-
-    names = operator_names()
-    if arguments.operator not in names:
-        hint = nearest(arguments.operator, names)
-        raise UsageError(f"no operator is called {arguments.operator}.{hint} Operators: {', '.join(names)}.")
-    program = _read(Path(arguments.file), arguments.operator)
+    program = _read(Path(arguments.file), _operator(arguments))
     from kevolve.devices.registry import find_devices
     from kevolve.judge.judge import Judge
     from kevolve.judge.lease import Survey
@@ -82,6 +77,26 @@ def _judge(arguments: argparse.Namespace) -> tuple[Judgement, Survey]:
         return Judgement(judge.key(program), verdict, sandbox=judge.tier.name, seed=arguments.seed), none
     finally:
         judge.close()
+
+
+def _operator(arguments: argparse.Namespace) -> str:
+    """The operator's name; one of the user's own is known here from now on."""
+    from kevolve.operators.registry import operator_names
+
+    if arguments.operator_file is not None:
+        from kevolve.operators.custom.definition import read_definition
+        from kevolve.operators.custom.given import give
+
+        definition = read_definition(Path(arguments.operator_file), arguments.operator)
+        give([definition])
+        return definition.name
+    names = operator_names()
+    if arguments.operator is None:
+        raise UsageError(f"which operator? Type --operator O or --operator-file F. Operators: {', '.join(names)}.")
+    if arguments.operator not in names:
+        hint = nearest(arguments.operator, names)
+        raise UsageError(f"no operator is called {arguments.operator}.{hint} Operators: {', '.join(names)}.")
+    return str(arguments.operator)
 
 
 def _read(path: Path, operator: str) -> Program:

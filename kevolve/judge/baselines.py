@@ -11,6 +11,7 @@ import gc
 import json
 import mmap
 import os
+import pickle
 import signal
 import socket
 import struct
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kevolve.judge.sandbox.confinement import PR_SET_PDEATHSIG, prctl
 from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate
+from kevolve.operators.custom.given import give, given
 
 if TYPE_CHECKING:
     import torch
@@ -45,14 +47,18 @@ class BaselineProcess:
     def __init__(self, environment: Mapping[str, str], device: str, inputs_fd: int, inputs_size: int):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        definitions = _in_memory(pickle.dumps(given()))
         settings = {"channel": theirs.fileno(), "device": device, "inputs": inputs_fd, "inputs_size": inputs_size}
+        settings["definitions"] = definitions
         command = [sys.executable, "-m", "kevolve.judge.baselines", json.dumps(settings)]
         log = os.memfd_create("baseline-output")
         self.process = subprocess.Popen(
-            command, env={**os.environ, **environment, **_KEEP_FREED_MEMORY}, pass_fds=(theirs.fileno(), inputs_fd),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            command, env={**os.environ, **environment, **_KEEP_FREED_MEMORY},
+            pass_fds=(theirs.fileno(), inputs_fd, definitions), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
         )  # fmt: skip
         theirs.close()
+        os.close(definitions)
         self.child = Child(ours, log)
         try:
             self.child.greet()
@@ -121,6 +127,8 @@ class _Server:
         import torch
 
         self.torch = torch
+        with os.fdopen(settings["definitions"], "rb") as file:
+            give(pickle.load(file))
         self.channel = socket.socket(fileno=settings["channel"])
         self.device = settings["device"]
         self.inputs = mmap.mmap(settings["inputs"], settings["inputs_size"], mmap.MAP_PRIVATE)
@@ -197,6 +205,15 @@ class _Server:
             if got.numel():
                 self.tensor(outputs, offset, dtype, shape).copy_(got)
         return ""
+
+
+def _in_memory(content: bytes) -> int:
+    """An anonymous file with this content, to be read from its start."""
+    descriptor = os.memfd_create("kevolve-definitions")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+        file.seek(0)
+    return descriptor
 
 
 def main(settings: Mapping[str, Any]) -> None:

@@ -73,9 +73,9 @@ def place(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas)
 
 def place_fresh(operator: Operator, workload: Workload, drawn: Inputs, rng: torch.Generator, arenas: Arenas) -> Call:
     """A call with new content made from `drawn`, written straight into shared memory: what every timed call gets."""
-    if workload.layout != "contiguous":
-        return place(operator, workload, operator.refresh(drawn, workload, rng), arenas)
     capacity = operator.capacity(workload)
+    if workload.layout != "contiguous" or capacity is None:
+        return place(operator, workload, operator.refresh(drawn, workload, rng), arenas)
     room = {name: arenas.inputs.place((capacity[name],), tensor.dtype) for name, tensor in drawn.tensors.items()}
     given = operator.refresh(drawn, workload, rng, {name: region.tensor for name, region in room.items()})
     inputs = {name: Region(room[name].offset, tensor) for name, tensor in given.tensors.items()}

@@ -22,6 +22,8 @@ from kevolve.devices.registry import find_devices
 from kevolve.judge.lease import Survey
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.languages.language import Built, Target
+from kevolve.operators.custom.definition import Definition
+from kevolve.operators.custom.given import give, given
 from kevolve.program import Program
 from kevolve.verdict import Fault, Judgement, Key, Rejected
 
@@ -50,7 +52,8 @@ class Description:
 class DeviceActor:
     """Owns a device. Methods run one at a time."""
 
-    def __init__(self, device_name: str, settings: JudgeConfig):
+    def __init__(self, device_name: str, settings: JudgeConfig, definitions: Sequence[Definition] = ()):
+        give(definitions)
         from kevolve.judge.judge import Judge
 
         self.judge = Judge(find_devices(device_name)[0], settings)
@@ -92,8 +95,11 @@ class DeviceActor:
 
 
 @ray.remote(num_cpus=1, max_retries=0)
-def build(program: Program, target: Target, tier: Tier, settings: JudgeConfig) -> Built | Rejected | Fault:
-    """Screen and build in a worker of its own."""
+def build(
+    program: Program, target: Target, tier: Tier, settings: JudgeConfig, definitions: Sequence[Definition]
+) -> Built | Rejected | Fault:
+    """Screen and build in a worker of its own. `definitions` are of operators that are the user's own."""
+    give(definitions)
     from kevolve.judge.prepare import prepare
 
     return prepare(program, target, tier, settings)
@@ -131,7 +137,9 @@ class RayLease:
         for _ in range(_TRIES):
             try:
                 about = self.description
-                answer: Built | Rejected | Fault = await build.remote(program, about.target, about.tier, self.settings)
+                answer: Built | Rejected | Fault = await build.remote(
+                    program, about.target, about.tier, self.settings, given([program.operator])
+                )
             except WorkerCrashedError as error:
                 fault = replace(fault, detail=_first_line(error))
             else:
@@ -187,7 +195,7 @@ def open_leases(config: Config) -> list[RayLease]:
     for device in find_devices(config.device.name):
         # One actor per device: a plain GPU task starts a new process each time. Ray does not retry: we do, and count.
         remote: Any = ray.remote(max_restarts=-1, max_task_retries=0, **device.ray_options())(DeviceActor)
-        actor = remote.remote(device.name, config.judge)
+        actor = remote.remote(device.name, config.judge, given(config.operators))
         description: Description = ray.get(actor.describe.remote(config.operators))
         leases.append(RayLease(actor, description, config.judge))
     return leases

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ class Argument:
     """One argument of a program's entry point, in call order.
 
     `dtype` is `value` or `index` (both set per workload), or a fixed name such as `int64`. `shape` gives the
-    dimensions as integers or as names of scalar arguments, `batch + 1` included.
+    dimensions as integers or as names of scalar arguments, `batch + 1`, `2 * dim` and `dim // 2` included.
     """
 
     name: str
@@ -113,9 +114,12 @@ class Operator(ABC):
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
         """Fresh inputs for `workload`; every call draws new content from `rng`."""
 
-    @abstractmethod
-    def capacity(self, workload: Workload) -> dict[str, int]:
-        """The most elements that each tensor argument, input or output, can ever have: what memory to set aside."""
+    def capacity(self, workload: Workload) -> dict[str, int] | None:
+        """The most elements that each tensor argument, input or output, can ever have: what memory to set aside.
+
+        None if that is not known before inputs are made.
+        """
+        return None
 
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
@@ -166,7 +170,7 @@ class Operator(ABC):
     def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Shape of each tensor argument, input or output, by name, when the scalars have these values."""
         return {
-            argument.name: tuple(_dimension(d, scalars) for d in argument.shape)
+            argument.name: tuple(dimension(d, scalars) for d in argument.shape)
             for argument in self.arguments
             if argument.kind != "scalar"
         }
@@ -201,6 +205,11 @@ def _foundations(module_name: str) -> list[ModuleType]:
     return [found[name] for name in sorted(found)]
 
 
-def _dimension(text: str, scalars: Mapping[str, int]) -> int:
-    """`"batch"`, `"batch + 1"` or `"4"` as a number."""
-    return sum(scalars[term] if term in scalars else int(term) for term in text.split(" + "))
+def dimension(text: str, scalars: Mapping[str, int]) -> int:
+    """`"batch"`, `"batch + 1"`, `"2 * dim"`, `"dim // 2"` or `"4"` as a number."""
+    return sum(math.prod(_factor(factor, scalars) for factor in term.split(" * ")) for term in text.split(" + "))
+
+
+def _factor(text: str, scalars: Mapping[str, int]) -> int:
+    name, _, divisor = text.partition(" // ")
+    return (scalars[name] if name in scalars else int(name)) // int(divisor or 1)

@@ -1,4 +1,4 @@
-"""The operators that exist: one file of conf/operator/ each, read strictly.
+"""The operators that exist: one file of conf/operator/ each, read strictly, and a user's own ones (`custom/`).
 
 Such a file names its `implementation` (`module:Class`) and, under each role, its workloads by name. A
 workload is written flat, the operator's sizes beside the other fields of `Workload`; `defaults` under a role
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kevolve.errors import UsageError, nearest
+from kevolve.operators.custom.given import given, load_given
 from kevolve.paths import conf_dir
 from kevolve.verdict import ROLES, Role
 
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 
 
 def operator_names() -> list[str]:
-    """The operators of conf/operator/, sorted."""
-    return sorted(path.stem for path in (conf_dir() / "operator").glob("*.yaml"))
+    """The operators of conf/operator/ and those that this process has been given, sorted."""
+    own = {path.stem for path in (conf_dir() / "operator").glob("*.yaml")}
+    return sorted(own | {definition.name for definition in given()})
 
 
 def load_operator(name: str) -> Operator:
     """The operator with its workloads. UsageError names the file and the key at fault."""
+    custom = load_given(name)
+    if custom is not None:
+        return custom
     path = conf_dir() / "operator" / f"{name}.yaml"
     if not path.is_file():
         raise UsageError(

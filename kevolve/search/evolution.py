@@ -10,13 +10,14 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kevolve.durable import write_atomically
 from kevolve.errors import FaultsStopped, UsageError
+from kevolve.operators.custom.bring import bring, ready
 from kevolve.population import Population, open_run
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from kevolve.judge.lease import Lease
     from kevolve.propose.proposer import Proposer
 
+Interrupt = Callable[[], object]
+
 log = logging.getLogger(__name__)
 
 QUIET_EVERY_SECONDS = 20.0  # between summaries written and listeners flushed while the run goes on
@@ -56,17 +59,21 @@ def evolve(
     proposer: Proposer | None = None,
     workers: Workers = RAY,
     began: float | None = None,
+    on_start: Callable[[Interrupt], object] | None = None,
 ) -> Summary:
     """Run the search that `config` describes, or go on with it, and return what it has come to.
 
     `leases` and `proposer` are made from the configuration unless given; `began` is when the command did, by
-    `time.monotonic`, for the budget. Raises UsageError before anything is changed, and FaultsStopped, with everything
-    saved, if the machine kept failing.
+    `time.monotonic`, for the budget; `on_start` is handed what stops the search, like a Ctrl-C, from another thread.
+    Raises UsageError before anything is changed, and FaultsStopped, with everything saved, if the machine kept failing.
     """
     began = time.monotonic() if began is None else began
     audience = Audience(listeners)
     if config.name is None:
         raise UsageError("name: the run has none. Type name=..., or start it with python -m kevolve.run.")
+    own = bring(config)
+    if own is not None and not config.resume:
+        own = ready(own)
     with open_run(Path(config.runs_dir), config.name, resume=config.resume, began=began) as population:
         lineage, tally = opening.recall(population, config)
         if lineage.config:
@@ -76,9 +83,11 @@ def evolve(
             write_results(population, lineage, summary)  # a full disk or a kill may have come between it and them
             audience.closed(summary)
             return summary
+        if own is not None:
+            (own if own.facts else ready(own)).keep(population.folder)
         with running(workers, config):
             driver = Driver(config, population, lineage, tally, audience, workers, began)
-            return asyncio.run(driver.run(leases, proposer))
+            return asyncio.run(driver.run(leases, proposer, on_start))
 
 
 class Driver:
@@ -108,8 +117,16 @@ class Driver:
         self.migrating: set[Search] = set()
         self.quiet_at = time.monotonic()
 
-    async def run(self, leases: Sequence[Lease] | None, proposer: Proposer | None) -> Summary:
+    async def run(
+        self,
+        leases: Sequence[Lease] | None,
+        proposer: Proposer | None,
+        on_start: Callable[[Interrupt], object] | None = None,
+    ) -> Summary:
         """Everything, from leases to champions."""
+        if on_start is not None:
+            loop = asyncio.get_running_loop()
+            on_start(lambda: loop.call_soon_threadsafe(self.stopping.interrupt))
         self.leases = {lease.device: lease for lease in leases or leases_of(self.config)}
         try:
             self.open(proposer or proposer_of(self.config))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kevolve.durable import write_atomically
 from kevolve.errors import UsageError
+from kevolve.operators.custom.definition import Definition
+from kevolve.operators.custom.given import given
 from kevolve.paths import seeds_dir
 from kevolve.population import Population
 from kevolve.program import Program
@@ -80,6 +82,8 @@ def starting_programs(operator: str, languages: Sequence[str]) -> list[Program]:
     """The plain programs that a search of `operator` starts from, in the order of their names."""
     from kevolve.languages.registry import language
 
+    for definition in given([operator]):
+        return [_own_starting_program(definition, languages)]
     folder = seeds_dir() / operator
     suffixes = {language(name).suffix: name for name in languages}
     files = sorted(path for path in folder.glob("*") if path.suffix in suffixes)
@@ -93,6 +97,13 @@ def starting_programs(operator: str, languages: Sequence[str]) -> list[Program]:
         Program(operator, suffixes[path.suffix], path.read_text(), origin={"proposer": "seed", "file": path.name})
         for path in files
     ]
+
+
+def _own_starting_program(definition: Definition, languages: Sequence[str]) -> Program:
+    """The one that came with a user's operator, or was derived from its reference."""
+    if "cpp" not in languages or definition.program is None:
+        raise UsageError(f"{definition.where}: its starting program is C++, and the device takes {languages}.")
+    return Program(definition.name, "cpp", definition.program, origin={"proposer": "seed", "file": "operator.cpp"})
 
 
 def write_config(folder: Path, config: Config) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
+from torch.utils._sympy.functions import FloorDiv
 
 from kevolve.languages.cpp.lowering.expressions import C_TYPES, Expression
 from kevolve.languages.cpp.lowering.graph import Walk, kind_of
@@ -81,7 +82,7 @@ def _outputs(result: Any, arguments: Sequence[Argument], equal: Mapping[Index, I
     for argument, tensor in pairs:
         wanted = tuple(_extent(text).subs(equal) for text in argument.shape)
         if len(wanted) != len(tensor.shape) or any(
-            (a - b).expand() != 0 for a, b in zip(wanted, tensor.shape, strict=True)
+            (a - _undivided(b)).expand() != 0 for a, b in zip(wanted, tensor.shape, strict=True)
         ):
             shape = ", ".join(written(extent) for extent in tensor.shape)
             raise Unsupported(
@@ -92,8 +93,18 @@ def _outputs(result: Any, arguments: Sequence[Argument], equal: Mapping[Index, I
 
 
 def _extent(text: str) -> Index:
-    terms = [sympy.Integer(term) if term.isdigit() else size(term) for term in text.split(" + ")]
-    return sum(terms[1:], terms[0])
+    """A dimension as arguments write it: sums of products, `dim // 2` counted as a division without remainder."""
+    return sympy.Add(*(sympy.Mul(*map(_factor, term.split(" * "))) for term in text.split(" + ")))
+
+
+def _factor(text: str) -> Index:
+    name, _, divisor = text.partition(" // ")
+    value = sympy.Integer(name) if name.isdigit() else size(name)
+    return value / sympy.Integer(divisor) if divisor else value
+
+
+def _undivided(extent: Index) -> Index:
+    return extent.replace(FloorDiv, lambda multiple, divisor: multiple / divisor)
 
 
 def _written(

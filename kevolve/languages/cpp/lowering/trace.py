@@ -20,7 +20,7 @@ from torch.utils._sympy.functions import Mod, PythonMod
 
 from kevolve.languages.cpp.lowering.indices import Index, size
 from kevolve.languages.cpp.lowering.unsupported import Unsupported
-from kevolve.operators.operator import Argument, Inputs
+from kevolve.operators.operator import Argument, Inputs, dimension
 
 SMALLEST = 2  # sizes 0 and 1 mean other things to a trace: broadcasting, emptiness
 
@@ -115,13 +115,7 @@ def _taken(reference: Callable[..., Any], arguments: Sequence[Argument]) -> list
 
 def _empty(argument: Argument, scalars: Mapping[str, Any], example: Inputs) -> Any:
     dtype = torch.float32 if argument.dtype == "value" else example.tensors[argument.name].dtype
-    return torch.empty([_extent(text, scalars) for text in argument.shape], dtype=dtype)
-
-
-def _extent(text: str, scalars: Mapping[str, Any]) -> Any:
-    """`"batch"`, `"batch + 1"` or `"4"` as a symbol or a number."""
-    terms = [scalars[term] if term in scalars else int(term) for term in text.split(" + ")]
-    return sum(terms[1:], terms[0])
+    return torch.empty([dimension(text, scalars) for text in argument.shape], dtype=dtype)
 
 
 def _check_general(environment: ShapeEnv, symbols: Mapping[Any, str]) -> None:
