@@ -59,8 +59,14 @@ class JudgeConfig:
 
 @dataclass
 class ClusterConfig:
-    address: str | None = key(None, "a running Ray cluster to join; null starts Ray on this machine")
-    cpus: int | None = key(None, "cores that Ray may use; null: all of this machine's", least=1)
+    address: str | None = key(
+        None,
+        "a Ray cluster to join: HOST:PORT, auto or ray://HOST:PORT; null: RAY_ADDRESS, or else local, Ray for this run",
+    )
+    cpus: int | None = key(
+        None, "cores that Ray may use on this machine; null: all. A cluster's nodes have their own", least=1
+    )
+    labels: str | None = key(None, "only nodes of the cluster with these Ray labels: pool=h200,zone=a")
 
 
 @dataclass

@@ -29,6 +29,7 @@ from kevolve.operators.custom.bring import notice
 from kevolve.quiet import RunLog, quieten
 from kevolve.results import is_better, show_results
 from kevolve.screen import console, screen
+from kevolve.search.cluster import address_of, in_a_job
 from kevolve.tracking import Tracking
 from kevolve.tracking.address import redact
 from kevolve.trouble import disk_trouble, resume_command
@@ -147,8 +148,10 @@ def announce(config: Config, console: Console) -> None:
     """What is about to happen, before the seconds that imports take."""
     budget, minutes = config.budget, f"{config.budget.minutes:g}"
     verb = "goes on with" if config.resume else "starts"
-    device = "auto (every device of this machine)" if config.device.name == "auto" else config.device.name
     own = f" (from {config.operator_file}, screened first)" if config.operator_file and not config.resume else ""
+    cluster = address_of(config.cluster)
+    everywhere = f"auto (every device of {'the cluster' if cluster else 'this machine'})"
+    device = everywhere if config.device.name == "auto" else config.device.name
     lines = [
         f"kevolve {kevolve.__version__} {verb} {config.name} in {Path(config.runs_dir) / str(config.name)}",
         f"  operators  {', '.join(config.operators)}{own}",
@@ -163,6 +166,13 @@ def announce(config: Config, console: Console) -> None:
     changed = notice(config)
     if changed:
         lines.insert(1, f"  note       {changed}")
+    if cluster:
+        lines.insert(3, f"  cluster    joins {cluster[1]}")
+    if in_a_job() and not Path(config.runs_dir).is_absolute():
+        lines.append(
+            f"  note       {config.runs_dir} is in this Ray job's own folder, which does not outlive it for long:"
+            " type runs_dir=/A/MOUNTED/VOLUME"
+        )
     console.print(Text("\n".join(lines)), soft_wrap=True)
 
 

@@ -1,24 +1,38 @@
 """The real lease: a judge in a long-lived Ray actor per device, and builds as Ray tasks.
 
 Candidate programs never run in a Ray worker: the actor owns the sandboxed fork server, and everything that it
-started ends with it. Ray starts a dead actor anew; a call that was lost with it is made once more, and comes back as a
-Fault if that is lost, too.
+started ends with it. Ray starts a dead actor anew on its node; where the node is lost, a like device on another node
+takes its place. A call that was lost is made once more, and comes back as a Fault if that is lost, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayError, WorkerCrashedError
+from ray.exceptions import (
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    LocalRayletDiedError,
+    NodeDiedError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskUnschedulableError,
+)
 
+from kevolve.cluster.discovery import Offer, find_offers, last_line, survey_nodes
+from kevolve.cluster.nodes import LOOK_SECONDS, NodeLost, answer_of, nodes_within
 from kevolve.config import Config, JudgeConfig
 from kevolve.devices.registry import find_devices
+from kevolve.errors import FaultsStopped, UsageError
 from kevolve.judge.lease import Survey
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.languages.language import Built, Target
@@ -29,6 +43,9 @@ from kevolve.verdict import Fault, Judgement, Key, Rejected
 
 _TRIES = 2  # a build or a call whose process died is tried once more
 _RESTART_SECONDS = 60.0
+_START_SECONDS = 300.0  # for an actor: PyTorch is imported, peaks are measured, and another run may hold the device
+
+log = logging.getLogger(__name__)
 
 
 class Lost(Exception):
@@ -108,14 +125,22 @@ def build(
 class RayLease:
     """`kevolve.judge.lease.Lease` on a device actor."""
 
-    def __init__(self, actor: Any, description: Description, settings: JudgeConfig):
+    def __init__(self, config: Config, offers: Sequence[Offer]):
+        """Take the first of these offers of one device; programs are built wherever there is a like one."""
+        self.config = config
+        self._moving = asyncio.Lock()
+        self._turn = 0
+        self._take(offers[0], *_start(offers[0], config), offers)
+
+    def _take(self, offer: Offer, actor: Any, description: Description, offers: Sequence[Offer]) -> None:
+        self.offer = offer
         self.actor = actor
         self.description = description
-        self.settings = settings
+        self.builders = [like for like in offers if like.is_like(offer)]
         self.device = description.device
         self.languages = description.languages
         self.exclusive = description.exclusive
-        self.environment = description.environment
+        self.environment: Mapping[str, Any] = {**description.environment, "node": str(offer.node)}
 
     def key(self, program: Program) -> Key:
         """What a verdict on `program` would be a verdict on."""
@@ -132,19 +157,35 @@ class RayLease:
         return survey
 
     async def prepare(self, program: Program) -> Built | Rejected | Fault:
-        """A Ray task; tried again when its worker dies."""
+        """A Ray task on a node with the device's toolchain; tried again when its worker or its node dies."""
         fault = Fault("lost", "the build's worker died")
         for _ in range(_TRIES):
             try:
-                about = self.description
-                answer: Built | Rejected | Fault = await build.remote(
-                    program, about.target, about.tier, self.settings, given([program.operator])
-                )
-            except WorkerCrashedError as error:
+                builder = await self._builder()
+            except Lost as error:
+                return replace(fault, detail=str(error))
+            task = build.options(**builder.node.pin())
+            judge, definitions = self.config.judge, given([program.operator])
+            reference = task.remote(program, builder.target, builder.tier, judge, definitions)
+            try:
+                answer: Built | Rejected | Fault = await answer_of(reference, [builder.node.id])
+            except (RayTaskError, LocalRayletDiedError):
+                raise  # of our own making, or the end
+            except (RayError, NodeLost) as error:
                 fault = replace(fault, detail=_first_line(error))
+                if isinstance(error, NodeLost | NodeDiedError | TaskUnschedulableError) and builder in self.builders:
+                    self.builders.remove(builder)
             else:
                 return answer
         return fault
+
+    async def _builder(self) -> Offer:
+        """The next node to build on: they take turns. Raises Lost or FaultsStopped when there is none."""
+        if not self.builders:
+            await self._back(self.actor)
+            self.builders = self.builders or [self.offer]
+        self._turn += 1
+        return self.builders[self._turn % len(self.builders)]
 
     async def measure(
         self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False
@@ -155,50 +196,109 @@ class RayLease:
         except Lost as error:
             fault = Fault("lost", "the device's actor died while it judged the program", str(error))
             return Judgement(self.key(program), fault, built.artefact, self.description.tier.name, seed)
-        return judgement
+        return replace(judgement, environment={**judgement.environment, "node": str(self.offer.node)})
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         """The actor's answer, asked for again if the actor dies meanwhile. Raises Lost when that does not help."""
         reason = ""
         for _ in range(_TRIES):
+            actor = self.actor
             try:
-                return await getattr(self.actor, method).remote(*arguments)
-            except RayActorError as error:  # dead, or being started anew
+                return await getattr(actor, method).remote(*arguments)
+            except (RayActorError, ActorUnschedulableError) as error:  # dead, being started anew, or its node is lost
                 reason = _first_line(error)
-                await self._back()
+                await self._back(actor)
         raise Lost(reason)
 
-    async def _back(self) -> None:
-        """Until Ray has started the actor anew: a call before that fails at once. Raises Lost after a while."""
+    async def _back(self, actor: Any) -> None:
+        """Until `actor` is there again, or one on another node. Raises Lost after a while, FaultsStopped if none is."""
+        async with self._moving:
+            if self.actor is actor and not await self._restarted():
+                await self._move()
+
+    async def _restarted(self) -> bool:
+        """Has Ray started the actor anew? A call before that fails at once. False if its node is lost."""
         deadline = time.monotonic() + _RESTART_SECONDS
         while time.monotonic() < deadline:
             try:
                 await self.actor.ready.remote()
             except ActorUnavailableError:
                 await asyncio.sleep(0.2)
+            except ActorUnschedulableError:
+                return False
             except RayActorError as error:
-                raise Lost(_first_line(error)) from error
+                if await self._has_node():
+                    raise Lost(_first_line(error)) from error
+                return False
             else:
-                return
-        raise Lost(f"it is not back after {_RESTART_SECONDS:.0f} s")
+                return True
+        if await self._has_node():
+            raise Lost(f"it is not back after {_RESTART_SECONDS:.0f} s")
+        return False
+
+    async def _has_node(self) -> bool:
+        """Is the node alive? Where the cluster does not answer, it is not the node that is lost."""
+        nodes = await nodes_within(LOOK_SECONDS)
+        return nodes is None or any(node.is_alive and node.id == self.offer.node.id for node in nodes)
+
+    async def _move(self) -> None:
+        """Go on with a like device on another node, one that has joined meanwhile included."""
+        lost = self.offer
+        log.warning("%s was lost with its device %s", lost.node, lost.key)
+        likes = await self._likes()
+        for offer in likes:
+            try:
+                actor, description = await asyncio.to_thread(_start, offer, self.config)
+            except UsageError as error:
+                log.warning("%s cannot take its place: %s", offer.node, error)
+                continue
+            self._take(offer, actor, description, likes)
+            log.warning("%s takes its place; what was being judged is judged again there", offer.node)
+            return
+        raise FaultsStopped(
+            f"the node {lost.node} was lost with its device {lost.key}, and no other node of the Ray cluster has one"
+            f" with {lost.target.toolchain}: start one there (ray start --address=...), then go on"
+        )
+
+    async def _likes(self) -> list[Offer]:
+        """The like devices of the nodes that are alive now. Raises Lost if the cluster does not say which are."""
+        nodes = await nodes_within(LOOK_SECONDS)
+        if nodes is None:
+            raise Lost("the Ray cluster does not say which nodes it has left")
+        try:
+            reports = await asyncio.to_thread(survey_nodes, self.config, [node for node in nodes if node.is_alive])
+        except UsageError:  # none that is left has the labels
+            return []
+        return [offer for report in reports for offer in report.offers if offer.is_like(self.offer)]
 
     async def close(self) -> None:
-        """End the actor with everything it started."""
+        """End the actor with everything it started. Where the cluster does not answer, it has ended, or will."""
+        if await nodes_within(LOOK_SECONDS) is None:
+            return
         with contextlib.suppress(RayError):  # dead already: its processes ended with it
             await self.actor.close.remote()
         ray.kill(self.actor)
 
 
 def open_leases(config: Config) -> list[RayLease]:
-    """A lease on every device that the configuration asks for. Ray must be running; UsageError for what is not here."""
-    leases = []
-    for device in find_devices(config.device.name):
-        # One actor per device: a plain GPU task starts a new process each time. Ray does not retry: we do, and count.
-        remote: Any = ray.remote(max_restarts=-1, max_task_retries=0, **device.ray_options())(DeviceActor)
-        actor = remote.remote(device.name, config.judge, given(config.operators))
-        description: Description = ray.get(actor.describe.remote(config.operators))
-        leases.append(RayLease(actor, description, config.judge))
-    return leases
+    """A lease on every device that the configuration asks for. Ray must be up; UsageError for what is not there."""
+    return [RayLease(config, offers) for offers in find_offers(config).values()]
+
+
+def _start(offer: Offer, config: Config) -> tuple[Any, Description]:
+    """An actor on the node that owns the device. UsageError if it does not come up there."""
+    # One actor per device: a plain GPU task starts a new process each time. Ray does not retry: we do, and count.
+    options = {"max_restarts": -1, "max_task_retries": 0, **offer.options, **offer.node.pin()}
+    remote: Any = ray.remote(**options)(DeviceActor)
+    actor = remote.remote(offer.name, config.judge, given(config.operators))
+    try:
+        return actor, ray.get(actor.describe.remote(config.operators), timeout=_START_SECONDS)
+    except GetTimeoutError:
+        reason = f"it did not start within {_START_SECONDS:.0f} s; another run may have the device"
+    except RayError as error:
+        reason = last_line(error)
+    ray.kill(actor)
+    raise UsageError(f"the device {offer.key} on {offer.node} cannot be used: {reason}.\n  See `kevolve doctor` there.")
 
 
 def _first_line(error: Exception) -> str:

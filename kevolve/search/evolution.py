@@ -168,7 +168,7 @@ class Driver:
             self.lineage,
             self.population,
             self.store,
-            self.workers.proposing(proposer),
+            self.workers.proposing(proposer, self.config.cluster),
             self.islands,
         )
         unfinished = [step for state in self.lineage.searches.values() for step in state.open.values()]
@@ -190,7 +190,7 @@ class Driver:
             me.uncancel()
             if watch.done():
                 self.stopping.reason = "faults"
-                return "no node of the Ray cluster is alive"
+                return watch.result()
             if not self.stopping.is_cancelled:
                 raise
         except (FaultsStopped, RayError) as error:
@@ -202,11 +202,12 @@ class Driver:
             watch.cancel()
         return None
 
-    async def watch(self, work: asyncio.Task[Any]) -> None:
-        """End the work when the cluster is gone: Ray may let a call to a lost device wait for ever."""
-        while self.workers.are_alive():
+    async def watch(self, work: asyncio.Task[Any]) -> str:
+        """End the work when the cluster is gone, and say how: Ray may let a call to a lost device wait for ever."""
+        while (loss := await self.workers.loss(self.config.cluster)) is None:
             await asyncio.sleep(WATCH_SECONDS)
         work.cancel()
+        return loss
 
     async def judge_starting_programs(self) -> None:
         """Survey every search's baselines, judge its starting programs and tell them to every island."""

@@ -84,10 +84,14 @@ class RayIslands:
 
     def __init__(self, config: PolicyConfig, run_seed: int, remember: Callable[[int], Memories]) -> None:
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self._config, self._run_seed, self._remember = config, run_seed, remember
         # Islands take no core of their own, and are not restarted by Ray: it would bring them back without memory.
-        self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Island)
+        # They are beside the driver: a node that is lost takes none with it, and none is on a node without kevolve.
+        beside = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        options: Any = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": beside}
+        self._actor: Any = ray.remote(**options)(Island)
         self._rebuilt = [0] * config.islands
         self.handles: list[Any] = [self._start(number) for number in range(config.islands)]
 

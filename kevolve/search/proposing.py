@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from kevolve.cluster.nodes import LOOK_SECONDS, NodeLost, alive_nodes, answer_of, nodes_within, selector
 from kevolve.program import Program
 from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from kevolve.config import ClusterConfig
 
 DEATHS = 3  # workers that one request may cost
 
@@ -25,25 +28,28 @@ class Proposing:
     died, and what is small and goes by value does not.
     """
 
-    def __init__(self, proposer: Proposer) -> None:
+    def __init__(self, proposer: Proposer, cluster: ClusterConfig) -> None:
         import ray
 
         self._proposer = proposer
+        self._nodes = [node.id for node in alive_nodes()]  # one of them has the task; Ray does not say which
         # A retry by Ray would be silent and without limit of its own; ours are counted below.
-        self._task = ray.remote(num_cpus=1, max_retries=0)(_propose)
+        self._task = ray.remote(num_cpus=1, max_retries=0, label_selector=selector(cluster.labels))(_propose)
 
     async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
         """The proposer's answer; raises ProposerFailed if it has none to give."""
-        from ray.exceptions import OutOfMemoryError, RayTaskError, WorkerCrashedError
+        from ray.exceptions import NodeDiedError, ObjectLostError, OutOfMemoryError, RayTaskError, WorkerCrashedError
 
         death: Exception | None = None
         for _ in range(DEATHS):
             try:
-                answer: Proposal | Refusal = await self._task.remote(self._proposer, request, context)
+                reference = self._task.remote(self._proposer, request, context)
+                answer: Proposal | Refusal = await answer_of(reference, self._nodes)
             except RayTaskError as error:
                 raise ProposerFailed(f"the proposer raised {in_one_line(error)}") from None
-            except (WorkerCrashedError, OutOfMemoryError) as error:
+            except (WorkerCrashedError, OutOfMemoryError, NodeDiedError, ObjectLostError, NodeLost) as error:
                 death = error
+                self._nodes = [node.id for node in await nodes_within(LOOK_SECONDS) or () if node.is_alive]
             else:
                 return answer
         raise ProposerFailed(f"the proposer's process died {DEATHS} times in a row: {in_one_line(death)}")

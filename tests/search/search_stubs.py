@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kevolve.config import Budget, Config, PolicyConfig
+from kevolve.config import Budget, ClusterConfig, Config, PolicyConfig
 from kevolve.events import Event, read_events
 from kevolve.judge.lease import Survey
 from kevolve.languages.language import Built
@@ -123,7 +123,7 @@ class StubProposer:
 class LocalProposing:
     """Proposes in this process."""
 
-    def __init__(self, proposer: StubProposer) -> None:
+    def __init__(self, proposer: StubProposer, cluster: ClusterConfig) -> None:
         self.proposer = proposer
 
     async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
@@ -146,7 +146,11 @@ class LocalIslands:
         return [island.members(search) for island in self.islands]
 
 
-LOCAL = Workers(lambda config: nullcontext(), LocalIslands, LocalProposing, lambda: True)  # type: ignore[arg-type]
+async def nothing_is_lost(cluster: ClusterConfig) -> None:
+    """Everything is in this process."""
+
+
+LOCAL = Workers(lambda config: nullcontext(), LocalIslands, LocalProposing, nothing_is_lost)  # type: ignore[arg-type]
 
 
 def events_of(run: Config) -> list[Event]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from search_stubs import DEVICE, LOCAL, StubLease, StubProposer, config, events_of, ids
 
-from kevolve.config import Config
+from kevolve.config import ClusterConfig, Config
 from kevolve.errors import FaultsStopped, UsageError
 from kevolve.events import Event
 from kevolve.languages.language import Built
@@ -215,9 +215,12 @@ def test_a_cluster_that_is_gone_ends_the_run_even_if_the_device_never_answers(
             await asyncio.sleep(3600)
 
     wanted = config(tmp_path)
-    workers = replace(LOCAL, are_alive=lambda: not ids(events_of(wanted), "judged"))
-    with pytest.raises(FaultsStopped, match="no node of the Ray cluster is alive"):
-        evolve(wanted, leases=[Lost()], proposer=StubProposer(), workers=workers)
+
+    async def loss(cluster: ClusterConfig) -> str | None:
+        return "the head is gone" if ids(events_of(wanted), "judged") else None
+
+    with pytest.raises(FaultsStopped, match="the head is gone"):
+        evolve(wanted, leases=[Lost()], proposer=StubProposer(), workers=replace(LOCAL, loss=loss))
     assert events_of(wanted)[-1].data["reason"] == "faults"
     assert run(replace(wanted, resume=True)).stopped == "finished"
 

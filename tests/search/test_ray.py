@@ -220,7 +220,8 @@ def test_a_dead_raylet_ends_the_run_with_status_and_advice_and_loses_nothing(
 
 @pytest.mark.usefixtures("shared_ray")
 def test_a_cluster_without_a_core_is_said_at_once_instead_of_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True, "Resources": {"GPU": 8}}])
+    nodes = [{**node, "Resources": {"GPU": 8}} for node in ray.nodes()]
+    monkeypatch.setattr("ray.nodes", lambda: nodes)
     with pytest.raises(UsageError, match="offers a core"):
         cluster(ClusterConfig()).__enter__()
 
