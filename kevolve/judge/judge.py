@@ -116,6 +116,11 @@ class Judge:
         }
         return Judgement(self.key(program), verdict, built.artefact, self.tier.name, seed, seconds, environment)
 
+    def peaks_again(self) -> Peaks:
+        """Measure the peaks once more, while no program runs: they may have been measured beside other work."""
+        self.peaks = self.device.peaks(again=True)
+        return self.peaks
+
     def close(self) -> None:
         """End every process that this judge started."""
         for server in self.servers.values():
@@ -152,7 +157,7 @@ class Judge:
                 check_all(operator, runner, arenas, draws)
                 stage = "timing"
                 baselines = self._baseline_process()
-                watch = Stopwatch(operator, runner, baselines, arenas, draws, self.peaks, self._peaks_again)
+                watch = Stopwatch(operator, runner, baselines, arenas, draws, self.peaks, self.peaks_again)
                 scored = self._time(operator, watch, rng, survey, confirm)
             except Rejection as error:
                 server.kill()
@@ -202,11 +207,6 @@ class Judge:
     def _counts(self, baseline: str) -> bool:
         """Is the baseline one of those that the settings ask for? Compiled forms are named so."""
         return self.settings.baselines == "all" or not baseline.startswith("compiled")
-
-    def _peaks_again(self) -> Peaks:
-        """While no program runs: the peaks may have been measured beside other work."""
-        self.peaks = self.device.peaks(again=True)
-        return self.peaks
 
     def _server(self, language_name: str) -> ForkServer:
         server = self.servers.get(language_name)
