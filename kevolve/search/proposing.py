@@ -60,7 +60,9 @@ def in_one_line(error: BaseException | None) -> str:
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
         return f"{type(cause).__name__}: {in_one_line(cause)}"
-    return str(error).strip().partition("\n")[0]
+    lines = str(error).strip().splitlines() or [""]
+    # An actor that fails as it starts comes without its cause: that is only told below a traceback.
+    return lines[-1].strip() if "creation task" in lines[0] else lines[0]
 
 
 def fault_in(program: Program, request: Request, context: Context, languages: Collection[str]) -> str | None:

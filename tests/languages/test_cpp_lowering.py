@@ -248,3 +248,22 @@ def test_names_of_arguments_never_clash_with_variables_of_the_program() -> None:
     text = lower(lambda sum: sum - sum.mean(-1, keepdim=True), arguments, "entry", example)
     declared = re.findall(r"(?:float|int64_t) (\w+) =", text)
     assert not {"sum", "mean", "i", "value"} & set(declared)
+
+
+@pytest.mark.parametrize(("width", "half"), [("2 * half", "half"), ("dim", "dim // 2")])
+def test_a_dimension_may_be_a_product_or_an_even_part(width: str, half: str) -> None:
+    sizes = {"rows": 6, "half": 4, "dim": 8}
+    arguments = (
+        Argument("x", "input", "value", ("rows", width)),
+        Argument("out", "output", "value", ("rows", half)),
+        Argument("rows", "scalar", "int64"),
+        Argument(half.split()[0], "scalar", "int64"),
+    )
+    scalars = {argument.name: sizes[argument.name] for argument in arguments if argument.kind == "scalar"}
+
+    def gated(x: torch.Tensor) -> torch.Tensor:
+        gate, value = x.view(x.shape[0], 2, -1).unbind(1)
+        return torch.sigmoid(gate) * value
+
+    text = lower(gated, arguments, "gated", Inputs({"x": torch.zeros(6, 8)}, scalars))
+    assert "expf" in text
