@@ -48,10 +48,18 @@ class Machines:
     a: Any
     b: Any
 
-    def kill(self, host: str) -> None:
-        """SIGKILL the raylet of the node that calls itself `host`: its workers end with it."""
-        lost = next(node for node in (self.a, self.b) if node.node_id[:8] in host)
-        os.kill(lost.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+    def raylet(self, host: str) -> int:
+        """The process of the node that calls itself `host`."""
+        node = next(node for node in (self.a, self.b) if node.node_id[:8] in host)
+        return int(node.all_processes["raylet"][0].process.pid)
+
+    def kill(self, host: str, worker: int | None = None) -> None:
+        """SIGKILL a node's raylet: its workers end with it. `worker` ends at once, like on a machine that is gone."""
+        if worker is not None:
+            os.kill(worker, signal.SIGSTOP)
+        os.kill(self.raylet(host), signal.SIGKILL)
+        if worker is not None:
+            os.kill(worker, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -155,24 +163,26 @@ def _kill_while_measuring(lease: RayLease, machines: Machines, when: int) -> Non
             return await measure(*arguments, **more)
         judging = asyncio.create_task(measure(*arguments, **more))
         deadline = time.monotonic() + 60
-        while not _is_measuring():
+        node = str(lease.environment["node"])
+        while (worker := _measuring(machines.raylet(node))) is None:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
-        machines.kill(str(lease.environment["node"]))
+        machines.kill(node, worker)
         return await judging
 
     lease.measure = measured  # type: ignore[method-assign,assignment]
 
 
-def _is_measuring() -> bool:
-    """Ray renames a worker while a method runs in it."""
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
+def _measuring(raylet: int) -> int | None:
+    """The raylet's worker in which a program is measured: Ray renames a worker while a method runs in it."""
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"ray::DeviceActor.measure" in process.read_bytes():
-                return True
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == raylet and b"ray::DeviceActor.measure" in (process / "cmdline").read_bytes():
+                return int(process.name)
         except OSError:
             continue
-    return False
+    return None
 
 
 async def _judge(lease: RayLease, program: Any) -> None:
