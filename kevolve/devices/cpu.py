@@ -18,6 +18,7 @@ from typing import Any
 
 from kevolve.cache import cache_dir, remember
 from kevolve.devices.device import Peaks
+from kevolve.languages.cpp.headers import HEADER
 from kevolve.languages.language import Target
 
 PEAKS_SOURCE = Path(__file__).with_name("peaks.cpp")
@@ -116,7 +117,17 @@ class Cpu:
         source, target = PEAKS_SOURCE, self.target
         with tempfile.TemporaryDirectory(prefix="kevolve-peaks-") as scratch:
             binary = Path(scratch, "peaks")
-            command = ["g++", "-O3", "-ffast-math", "-fopenmp", *target.flags, str(source), "-o", str(binary)]
+            command = [
+                "g++",
+                "-O3",
+                "-ffast-math",
+                "-fopenmp",
+                *target.flags,
+                f"-I{HEADER.parent}",
+                str(source),
+                "-o",
+                str(binary),
+            ]
             subprocess.run(command, check=True, capture_output=True)
             variables = {**os.environ, **self.environment()}
             output = subprocess.run([str(binary)], check=True, capture_output=True, text=True, env=variables).stdout

@@ -84,6 +84,36 @@ extern "C" void pointers(const VALUE *values, const INDEX *offsets, VALUE *out,
 }
 """
 
+COPIES = """\
+#include "kevolve.h"
+
+// The first max_length rows of each segment as they are; every other row is zero.
+extern "C" void copies(const VALUE *values, const INDEX *offsets, VALUE *out,
+                       int64_t batch, int64_t total, int64_t dim, int64_t max_length) {
+    for (int64_t i = 0; i < offsets[0] * dim; i++) {
+        out[i] = 0.0f;
+    }
+    for (int64_t b = 0; b < batch; b++) {
+        int64_t start = offsets[b];
+        int64_t length = offsets[b + 1] - start;
+        int64_t rows = length < max_length ? length : max_length;
+        for (int64_t t = 0; t < rows; t++) {
+            for (int64_t d = 0; d < dim; d++) {
+                out[(start + t) * dim + d] = values[(start + t) * dim + d];
+            }
+        }
+        for (int64_t t = rows; t < length; t++) {
+            for (int64_t d = 0; d < dim; d++) {
+                out[(start + t) * dim + d] = 0.0f;
+            }
+        }
+    }
+    for (int64_t i = offsets[batch] * dim; i < total * dim; i++) {
+        out[i] = 0.0f;
+    }
+}
+"""
+
 
 def plain(operator: str) -> str:
     """The starting program of an operator."""
@@ -96,6 +126,7 @@ PROGRAMS = {
     "layer_norm": LAYER_NORM,
     "gram": GRAM,
     "pointers": POINTERS,
+    "copies": COPIES,
 }
 
 
@@ -152,12 +183,21 @@ def _gram(one: Case) -> np.ndarray:
     return out
 
 
+def _copies(one: Case) -> np.ndarray:
+    values, out = one.values.astype(np.float64), np.zeros(one.values.shape)
+    for start, end in zip(one.offsets[:-1], one.offsets[1:], strict=True):
+        rows = slice(start, min(end, start + one.max_length))
+        out[rows] = values[rows]
+    return out
+
+
 ANSWERS: Mapping[str, Callable[[Case], np.ndarray]] = {
     "jagged_sum": _sum,
     "jagged_softmax": _softmax,
     "layer_norm": _layer_norm,
     "gram": _gram,
     "pointers": _layer_norm,
+    "copies": _copies,
 }
 
 

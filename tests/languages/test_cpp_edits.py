@@ -76,7 +76,7 @@ def test_every_edit_compiles_and_keeps_the_answer_in_float_and_bfloat16(operator
 
 
 def test_every_edit_applies_to_one_of_the_starting_programs() -> None:
-    texts = [cpp_programs.PROGRAMS[name] for name in ("jagged_sum", "jagged_softmax")]
+    texts = [cpp_programs.PROGRAMS[name] for name in ("jagged_sum", "jagged_softmax", "gram")]
     missing = {name for name in EDITS if not any(applications(text, name) for text in texts)}
     assert missing <= {"fuse"}
 
@@ -91,6 +91,98 @@ def test_a_tiled_program_reads_rows_in_order_and_its_inner_loop_is_outside_the_l
         "for (int lane = 0; lane < 16; lane++) {",
         "sum[lane] += values[t * dim + d + lane];",
     ]
+
+
+def test_jammed_rows_share_the_loops_inside_and_load_what_they_have_in_common_once() -> None:
+    tagged = apply(tag(cpp_programs.PROGRAMS["gram"]), "jam", "L0", rows=2)
+    assert tagged is not None
+    lines = [line.strip() for line in finish(tagged).split("\n")]
+    walk = lines.index("for (int64_t k = 0; k < dim; k++) {")
+    assert lines[walk + 1 : walk + 4] == [
+        "sum += values[t * dim + k] * values[j * dim + k];",
+        "sum_row1 += values[t_plus1 * dim + k] * values[j * dim + k];",
+        "}",
+    ]
+    assert "for (int64_t t = t_full; t < total; t++) {" in lines
+
+
+def test_rows_are_not_jammed_where_each_has_a_loop_of_its_own_length() -> None:
+    own_length = "float s = 0; for (long k = 0; k < i; k++) { s += x[k]; } y[i] = s;"
+    assert apply(tag(over_n(own_length)), "jam", "L0") is None
+    assert apply(tag(over_n(own_length.replace("k < i", "k < n"))), "jam", "L0") is not None
+
+
+def test_rows_that_have_no_load_in_common_are_not_jammed() -> None:
+    assert apply(tag(cpp_programs.PROGRAMS["jagged_sum"]), "jam", "L1") is None
+
+
+def test_a_tiled_product_that_is_jammed_can_still_be_shared_out_over_threads() -> None:
+    text = tag(cpp_programs.plain("jagged_dense_bmm"))
+    for name, site in (("lane_tile", "L3"), ("jam", "L2"), ("parallel", "L1")):
+        after = apply(text, name, site)
+        assert after is not None, name
+        text = after
+
+
+def test_rows_that_lie_side_by_side_on_both_sides_are_copied_as_one_block_and_segments_still_run_in_parallel() -> None:
+    text = tag(cpp_programs.PROGRAMS["copies"])
+    for name, site in (("block_copy", "L2"), ("block_copy", "L4"), ("parallel", "L1")):
+        after = apply(text, name, site)
+        assert after is not None, (name, site)
+        text = after
+    lines = [line.strip() for line in finish(text).split("\n")]
+    size = "static_cast<size_t>({}) * sizeof(*out)"
+    place = "out[(start + t) * dim + d]"
+    whole = f"std::memcpy(&{place}, &{place.replace('out', 'values')}, {size.format('rows * dim')});"
+    assert lines[lines.index("const int64_t d = 0;") + 1] == whole
+    assert f"std::memset(&{place}, 0, {size.format('(length - rows) * dim')});" in lines
+
+
+def test_zeros_are_stored_only_in_the_gaps_also_where_rows_are_counted_from_the_start_of_their_segment() -> None:
+    filled = apply(tag(cpp_programs.plain("dense_to_jagged")), "fill_gaps", "L0")
+    assert filled is not None
+    assert "row_first = (start + 0) * dim, row_end = (start + rows) * dim;" in filled
+
+
+def test_streamed_blocks_hold_what_was_copied_at_every_alignment_and_size_and_touch_nothing_else(
+    tmp_path: Path,
+) -> None:
+    text = """#include "kevolve.h"
+extern "C" void many(const VALUE *values, VALUE *out, int64_t count, int64_t zeros) {
+    stream_copy(out, values, count);
+    stream_zero(out + count, zeros);
+}
+"""
+    library = cpp_programs.build("many", [text], tmp_path)
+    values, size = np.arange(1, 201, dtype=np.uint16), cpp_programs.size
+    for start in range(33):
+        for count, zeros in ((0, 0), (1, 0), (31, 33), (32, 1), (95, 64), (97, 100)):
+            out = np.full(300, 7, dtype=np.uint16)
+            part = out[start:]
+            library.many_bfloat16_0(*map(cpp_programs.pointer, (values[3:], part)), size(count), size(zeros))
+            expected = np.full(300, 7, dtype=np.uint16)
+            expected[start : start + count + zeros] = np.append(values[3 : 3 + count], np.zeros(zeros, np.uint16))
+            np.testing.assert_array_equal(out, expected)
+
+
+def test_a_streamed_copy_is_right_in_parallel(tmp_path: Path) -> None:
+    text = tag(cpp_programs.PROGRAMS["copies"])
+    for site in ("L0", "L2", "L4", "L6"):
+        text = apply(text, "block_copy", site, store="streamed") or ""
+    text = apply(text, "parallel", "L1") or ""
+    assert finish(text).count("stream_zero(") == 3
+    library = cpp_programs.build("copies", [finish(text)], tmp_path)
+    for one in cpp_programs.CASES:
+        assert cpp_programs.error(library, "copies", 0, "float", one) == 0.0
+
+
+def test_what_is_no_copy_of_neighbouring_elements_between_two_arguments_stays_a_loop() -> None:
+    moved, strided, backwards = "x[i] = x[i + 1];", "y[i] = x[2 * i];", "y[n - i] = x[n - i];"
+    summed, twice, gathered = "y[i] = x[i] + 1;", "y[i + i] = x[i];", "y[i] = x[static_cast<long>(x[i]) + i];"
+    padded = "for (long d = 0; d < m; d++) { y[i * n + d] = x[i * n + d]; }"
+    for body in (moved, strided, backwards, summed, twice, gathered, padded):
+        assert apply(tag(over_n(body)), "block_copy", "L0") is None, body
+    assert apply(tag(over_n(padded)), "block_copy", "L1") is not None
 
 
 def test_loops_keep_their_names_through_later_edits() -> None:
@@ -112,7 +204,7 @@ def test_a_loop_with_a_dependence_between_iterations_is_not_made_parallel_or_til
     same, leave = over_n("y[0] = x[i];"), over_n("if (x[i] > 3) break; y[i] = x[i];")
     alias = over_n("float *z = y; z[0] = x[i];")
     for text in (scan, fold, same, leave, alias):
-        for name in ("parallel", "lane_tile", "simd", "ivdep", "interchange", "accumulate"):
+        for name in ("parallel", "lane_tile", "simd", "ivdep", "interchange", "accumulate", "jam"):
             assert apply(tag(text), name, "L0") is None, (name, text)
 
 

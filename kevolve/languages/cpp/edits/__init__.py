@@ -4,12 +4,13 @@ Every edit works on loop nests in general and knows no operator. A program under
 a name that later edits find it by. `tag` starts an edit session, `finish` ends it.
 """
 
-from kevolve.languages.cpp.edits import lanes, loops, memory, numeric, pragmas
+from kevolve.languages.cpp.edits import blocks, jam, lanes, loops, memory, numeric, pragmas
 from kevolve.languages.cpp.edits.edit import Edit
 from kevolve.languages.cpp.edits.source import Source, finish, tag
 
 EDITS: dict[str, Edit] = {
-    edit.name: edit for edit in (lanes.EDIT, *loops.EDITS, *memory.EDITS, *numeric.EDITS, *pragmas.EDITS)
+    edit.name: edit
+    for edit in (lanes.EDIT, jam.EDIT, blocks.EDIT, *loops.EDITS, *memory.EDITS, *numeric.EDITS, *pragmas.EDITS)
 }
 
 __all__ = ["EDITS", "Edit", "Source", "finish", "tag"]

@@ -22,6 +22,8 @@ PURE_CALLS = frozenset(
     """.split()
     for suffix in ("", "f")
 ) | {"isnan", "isinf", "isfinite", "__builtin_expect", "__builtin_prefetch", "static_cast", "reinterpret_cast"}
+# Calls that move whole blocks, and how many of their first arguments are addresses: where to, where from.
+BLOCK_CALLS = {"memcpy": 2, "memset": 1, "stream_copy": 2, "stream_zero": 1}
 
 
 @dataclass
@@ -88,6 +90,7 @@ def effects(source: Source, node: Node) -> Effects:
 def _effects(source: Source, node: Node) -> Effects:
     found = Effects()
     targets: set[int] = set()
+    blocks: set[int] = set()  # addresses handed to calls that move whole blocks
     for n in walk(node):
         if n.type in JUMPS or (n.type == "preproc_call" and not _is_hint(source.text(n))):
             found.opaque = found.opaque or n.type
@@ -104,8 +107,9 @@ def _effects(source: Source, node: Node) -> Effects:
             if base is not None:
                 found.loads.append((base[0], n))
         elif n.type == "call_expression":
-            _note_call(source, n, found)
-        elif n.type == "pointer_expression" and source.text(n).startswith("&"):
+            if not _note_block(source, n, found, targets, blocks):
+                _note_call(source, n, found)
+        elif n.type == "pointer_expression" and source.text(n).startswith("&") and n.id not in blocks:
             found.opaque = found.opaque or "address"
     return found
 
@@ -127,6 +131,24 @@ def _note_target(source: Source, node: Node, found: Effects, targets: set[int]) 
             targets.add(target.id)
     else:
         found.opaque = found.opaque or "store"
+
+
+def _note_block(source: Source, call: Node, found: Effects, targets: set[int], blocks: set[int]) -> bool:
+    """Notes what a call like `memcpy(&to[i], &from[j], size)` stores and loads; False if it is no such call."""
+    function, arguments = child(call, "function"), child(call, "arguments")
+    name = source.text(function).removeprefix("std::") if function is not None else ""
+    count = BLOCK_CALLS.get(name, 0)
+    places = arguments.named_children[:count] if arguments is not None else []
+    for number, place in enumerate(places):
+        element = child(place, "argument")
+        pair = subscript(source, element) if place.type == "pointer_expression" and element is not None else None
+        if pair is None or element is None:
+            return False
+        blocks.add(place.id)
+        if number == 0:
+            found.stores.append((pair[0], element))
+            targets.add(element.id)
+    return bool(places)
 
 
 def _note_call(source: Source, node: Node, found: Effects) -> None:
@@ -182,8 +204,9 @@ def clashes(source: Source, *pieces: Effects, rows_of: str = "") -> bool:
             row = leading_product(source, child(node, "indices")) if rows_of else None
             if pair and row is not None and rows_of in mentions(source, row):
                 pair = (base, source.text(row))
-            # A tiled loop names one element twice: d + lane in its tiles, d_tail in what is left over.
-            text = re.sub(r" \+ lane(_\d+)?\b|_tail(_\d+)?\b", "", pair[1]) if pair else "?"
+            # A tiled loop names one element twice: d + lane in its tiles, d_tail in what is left over. A jammed one
+            # names neighbours: t, t_plus1, ...
+            text = re.sub(r" \+ lane(_\d+)?\b|_(tail|plus\d+)(_\d+)?\b", "", pair[1]) if pair else "?"
             indices.setdefault(base, set()).add("".join(text.split()))
     return any(len(texts) > 1 for texts in indices.values())
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from tree_sitter import Node
 
+from kevolve.languages.cpp.edits.blocks import ZEROS
 from kevolve.languages.cpp.edits.dependence import (
     declared_name,
     declared_names,
@@ -27,7 +30,7 @@ def _zero_fill(source: Source, loop: Loop | None) -> str | None:
     place = subscript(source, left) if left is not None and left.type == "subscript_expression" else None
     if loop is None or loop.step != "1" or place is None or right is None or operator is None:
         return None
-    is_zero = source.text(operator) == "=" and source.text(right) in ("0", "0.0f", "0.0", "0.f", "VALUE(0)")
+    is_zero = source.text(operator) == "=" and source.text(right) in ZEROS
     return place[0] if is_zero and place[1] == loop.var else None
 
 
@@ -94,17 +97,28 @@ def _rows_stored(source: Source, outer: Loop, base: str) -> tuple[list[str], str
     if loops is None or place is None or len(loops) != 2 or any(inner.step != "1" for inner in loops):
         return None
     for row, column in (loops, loops[::-1]):
-        products = (f"{row.var} * {column.bound}", f"{column.bound} * {row.var}")
+        base_row = _base_row(place[1], row.var, column)
         covers = column.start == "0" and column.bound.isidentifier()
-        if covers and place[1] in {f"{product} + {column.var}" for product in products}:
+        if covers and base_row is not None:
             nodes = [n for n in statements(outer.body) if n.type == "declaration"]
             names = {name for n in nodes for name in declared_names(source, n)}
             header = [child(row.node, part) for part in ("initializer", "condition")]
             used = {name for part in header for name in mentions(source, part)} - {row.var}
+            used |= set(re.findall(r"[A-Za-z_]\w*", base_row))
             is_known = not used & (found.declared - names) and not (used | names | {column.bound}) & found.written
             texts = [source.text(n) for n in nodes]
-            return (texts, row.start, row.bound, column.bound) if is_known else None
+            first, end = (f"{base_row}{bracketed(edge)}" for edge in (row.start, row.bound))
+            return (texts, first, end, column.bound) if is_known else None
     return None
+
+
+def _base_row(index: str, row: str, column: Loop) -> str | None:
+    """`a + ` if the index is `(a + row) * width + column`, empty if it is `row * width + column`; else None."""
+    width = column.bound
+    if index in (f"{row} * {width} + {column.var}", f"{width} * {row} + {column.var}"):
+        return ""
+    found = re.fullmatch(rf"\((\w+ \+ ){re.escape(row)}\) \* {re.escape(width)} \+ {re.escape(column.var)}", index)
+    return found.group(1) if found else None
 
 
 def _enclosing(source: Source, node: Node, outer: Loop) -> list[Loop] | None:
