@@ -3,8 +3,8 @@
     python tests/bench/evolution.py [--operators A B] [--seeds 0 1 2] [--evaluations 60] [--side-by-side N]
 
 Prints, per operator and seed, the confirmed champion over the fastest correct baseline and over the plain program. Both
-are ratios against the same baselines within one run, so the second is the quotient of two speedups. Each run has
-two cores for itself: on a machine with more, N of them go side by side, each pinned to a pair of its own.
+are ratios against the same baselines within one run, so the second is the quotient of two speedups. A run has two
+cores for itself. On a machine with more, N operators go side by side, each pinned to a pair of its own.
 """
 
 from __future__ import annotations
@@ -16,27 +16,39 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from kevolve.events import read_events
 from kevolve.operators.registry import operator_names
-from kevolve.summary import summarise
+from kevolve.summary import Result, summarise
 
 CORES = 2
 
 
-def start(folder: Path, operator: str, evaluations: int, seed: int, cores: Sequence[int]) -> subprocess.Popen[bytes]:
-    """The run of one operator and seed, on `cores` and with temporary files of its own (the judge's lock is there)."""
-    name = f"{operator}-seed{seed}"
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    operators: tuple[str, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return "-".join(("seed", str(self.seed), *self.operators[:1]))
+
+
+def start(folder: Path, job: Job, evaluations: int, cores: Sequence[int]) -> subprocess.Popen[bytes]:
+    """The run of a job, on `cores` and with temporary files of its own (the judge's lock is there)."""
     command = [
-        sys.executable, "-m", "kevolve.run", "+experiment=jagged_ops", f"operators=[{operator}]",
-        f"budget.evaluations={evaluations}", "budget.minutes=60", f"seed={seed}", f"name={name}",
+        sys.executable, "-m", "kevolve.run", "+experiment=jagged_ops", f"operators=[{','.join(job.operators)}]",
+        f"budget.evaluations={evaluations}", "budget.minutes=120", f"seed={job.seed}", f"name={job.name}",
         f"runs_dir={folder}", "tracking=none", f"cluster.cpus={len(cores)}",
     ]  # fmt: skip
     temporary = folder / f"tmp{cores[0]}"
     temporary.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.log").open("wb") as log:
+    with (folder / f"{job.name}.log").open("wb") as log:
         return subprocess.Popen(
             command,
             stdout=log,
@@ -46,7 +58,7 @@ def start(folder: Path, operator: str, evaluations: int, seed: int, cores: Seque
         )
 
 
-def run_all(folder: Path, jobs: Sequence[tuple[str, int]], evaluations: int, side_by_side: int) -> None:
+def run_all(folder: Path, jobs: Sequence[Job], evaluations: int, side_by_side: int) -> None:
     """Every job, at most `side_by_side` at a time."""
     mine = sorted(os.sched_getaffinity(0))
     free = [mine[place * CORES : (place + 1) * CORES] for place in range(side_by_side)]
@@ -55,36 +67,41 @@ def run_all(folder: Path, jobs: Sequence[tuple[str, int]], evaluations: int, sid
     waiting, running = list(jobs), {}
     while waiting or running:
         while waiting and free:
-            operator, seed = waiting.pop(0)
             cores = free.pop()
-            running[start(folder, operator, evaluations, seed, cores)] = cores
+            running[start(folder, waiting.pop(0), evaluations, cores)] = cores
         time.sleep(0.5)
         for process in [process for process in running if process.poll() is not None]:
             free.append(running.pop(process))
 
 
-def report(folder: Path, operator: str, seed: int) -> str:
-    """One line on what a run came to."""
-    file = folder / f"{operator}-seed{seed}" / "events.jsonl"
+def report(folder: Path, job: Job) -> list[str]:
+    """A line for each operator of a run."""
+    file = folder / job.name / "events.jsonl"
     if not file.exists():
-        return f"{operator} seed {seed}: did not start, see {folder}"
+        return [f"{job.name}: did not start, see {folder / job.name}.log"]
     events = list(read_events(file))
-    summary = summarise(file.parent.name, events)
-    best = summary.results[0].best if summary.results else None
-    if best is None:
-        return f"{operator} seed {seed}: nothing scored"
-    plain = next(
-        event.data["judgement"]["verdict"]["fitness"]["speedup"]
+    plain = {
+        event.data["operator"]: event.data["judgement"]["verdict"]["fitness"]["speedup"]
         for event in events
         if event.kind == "judged" and event.data["number"] == 0
-    )
+    }
+    summary = summarise(job.name, events)
+    return [described(result, plain[result.operator], job.seed) for result in summary.results] + [
+        f"seed {job.seed}: {summary.judged} programs judged in {summary.seconds:.0f} s, rejected: {summary.rejected}"
+    ]
+
+
+def described(result: Result, plain: float, seed: int) -> str:
+    """What the search of one operator came to; `plain` is the speedup of the program it started from."""
+    best = result.best
+    if best is None:
+        return f"seed {seed} {result.operator}: nothing scored"
     low, high = best.interval
-    losses = [f"{w.name} {w.speedup:.2f}x" for w in summary.results[0].workloads if w.speedup < 1]
+    losses = [f"{workload.name} {workload.speedup:.2f}x" for workload in result.workloads if workload.speedup < 1]
     return (
-        f"{operator} seed {seed}: {best.speedup:.2f}x ({low:.2f} to {high:.2f}) over the fastest baseline, worst search"
-        f" workload {best.worst_speedup:.2f}x, {best.speedup / plain:.1f}x over the plain program,"
-        f" confirmed: {best.confirmed}, {summary.judged} judged in {summary.seconds:.0f} s;"
-        f" slower on {', '.join(losses) or 'none'}"
+        f"seed {seed} {result.operator}: {best.speedup:.2f}x ({low:.2f} to {high:.2f}) over the fastest baseline, worst"
+        f" search workload {best.worst_speedup:.2f}x, {best.speedup / plain:.1f}x over the plain program,"
+        f" confirmed: {best.confirmed}; slower on {', '.join(losses) or 'none'}"
     )
 
 
@@ -99,10 +116,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.runs_dir or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        jobs = [(operator, seed) for seed in arguments.seeds for operator in arguments.operators]
+        together = [tuple(arguments.operators)] if arguments.side_by_side == 1 else [(o,) for o in arguments.operators]
+        jobs = [Job(operators, seed) for seed in arguments.seeds for operators in together]
         run_all(folder, jobs, arguments.evaluations, arguments.side_by_side)
-        for operator, seed in sorted(jobs):
-            print(report(folder, operator, seed))
+        for job in jobs:
+            print("\n".join(report(folder, job)))
 
 
 if __name__ == "__main__":
