@@ -120,6 +120,13 @@ def test_an_operator_from_a_file_outlives_its_driver_and_its_file(tmp_path: Path
     assert result["operator"] == "shifted"
     assert result["best"]["confirmed"]
     assert {row["role"] for row in result["workloads"]} == {"search", "holdout"}
+    crown = ["--operator", "shifted", "--from", "trial", "--runs-dir", "runs", "--champions-dir", "kept"]
+    crowned = subprocess.run(
+        [sys.executable, "-m", "kevolve.champions", *crown],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300,
+    )  # fmt: skip
+    assert crowned.returncode == 0, crowned.stdout + crowned.stderr
+    assert list(tmp_path.glob("kept/shifted/cpu-*/program.cpp"))
 
     wrong = tmp_path / "wrong.cpp"
     wrong.write_text(PROGRAM.replace(" > 0.0f", " > 0.1f"))

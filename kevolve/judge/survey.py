@@ -40,8 +40,10 @@ class Surveyor:
             reason = self._try(draw, name)
             if reason:
                 wrong[name] = reason
-            else:
-                first[name] = min(self._time(draw, name) for _ in range(2))
+                continue
+            first[name] = self._time(draw, name)
+            if first[name] <= _RIVAL * min(first.values()):  # its first timed call may have been unlucky
+                first[name] = min(first[name], self._time(draw, name))
         limit = _RIVAL * min(first.values(), default=0.0)
         rivals = [name for name, time_us in first.items() if time_us <= limit]
         # In turns, so that drift hits all alike.
