@@ -12,6 +12,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,7 @@ class Population:
         `began` is when the session began, as for `EventLog`.
         """
         self.folder = folder
+        self._made_folder = not folder.exists()
         (folder / "population").mkdir(parents=True, exist_ok=True)
         (folder / "blobs").mkdir(exist_ok=True)
         self._lock = _lock(folder)
@@ -105,9 +107,11 @@ class Population:
         self._unsealed.clear()
 
     def close(self) -> None:
-        """Seal, and let go of the folder."""
+        """Seal, and let go of the folder. If it was made for a run in which nothing happened, it is gone again."""
         with contextlib.ExitStack() as last:
             last.callback(os.close, self._lock)
+            if self._made_folder and self.is_new:
+                last.callback(shutil.rmtree, self.folder, ignore_errors=True)
             last.callback(self._log.close)
             last.callback(self._sync_blobs)
             self.seal()

@@ -124,12 +124,12 @@ async def answer_of(reference: Any, nodes: Collection[str]) -> Any:
 def selector(labels: str | None) -> dict[str, str]:
     """`pool=h200,zone=a` as Ray takes it. UsageError if it is something else."""
     pairs: dict[str, str] = {}
-    for part in (labels or "").split(",") if labels else ():
+    for part in labels.split(",") if labels else ():
         match = _LABEL.fullmatch(part.strip())
         if match is None:
             raise UsageError(
-                f"cluster.labels={labels}: {part.strip() or 'an empty part'} is no label.\n"
-                "  Type cluster.labels=KEY=VALUE, several with commas between: cluster.labels=pool=h200,zone=a"
+                f"{part.strip() or 'an empty part'} is no label."
+                " Type cluster.labels=KEY=VALUE, several with commas between: cluster.labels=pool=h200,zone=a"
             )
         pairs[match["key"]] = match["value"]
     return pairs

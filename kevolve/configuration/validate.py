@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kevolve.cluster.nodes import selector
 from kevolve.configuration.overrides import unknown_key
 from kevolve.configuration.schema import Key, keys, sections, shown
-from kevolve.errors import nearest
+from kevolve.errors import UsageError, nearest
 
 Where = Callable[[str], str]  # a key's name -> how to show the place that set it
 
@@ -87,6 +88,10 @@ def _relations(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
     name = flat["name"]
     if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         found.append(("name", "it names a folder: letters, digits, dot, dash and underscore only."))
+    try:
+        selector(flat["cluster.labels"])
+    except UsageError as error:
+        found.append(("cluster.labels", str(error)))
     return found
 
 

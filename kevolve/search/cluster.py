@@ -36,7 +36,6 @@ def cluster(config: ClusterConfig) -> Iterator[None]:
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     for variable, value in VARIABLES.items():
         os.environ.setdefault(variable, value)
-    selector(config.labels)  # a label that is none is said before the seconds that Ray takes
     import ray
 
     if ray.is_initialized():

@@ -1,7 +1,7 @@
 """Confirmation: who is champion, decided on fresh data, and written out.
 
 The best of many noisy measurements is partly the luckiest, so the best few of a search are measured again: fresh
-data, more pairs, holdout workloads too. The first whose new speedup holds is champion, at the new speedup.
+data, more pairs, holdout workloads too. The best of the new speedups makes the champion, and is the one shown.
 """
 
 from __future__ import annotations
@@ -27,26 +27,24 @@ Report = Callable[[str, Judgement, bool, str], None]
 
 
 async def crown(state: SearchState, again: Again, report: Report, is_late: Callable[[], bool]) -> None:
-    """Find the champion among the best few of a search, best first.
+    """Find the champion among the best few of a search.
 
     `again` measures a program once more, `report` (program, judgement, is champion, why) stores what came of it.
-    What was confirmed before is not measured again. When `is_late`, what has been confirmed so far must do.
+    What was confirmed before is not measured again, nor is what could not win even at the upper end of what it was
+    found at. When `is_late`, what has been confirmed so far must do.
     """
-    candidates = state.best(CANDIDATES)
-    for place, (program, found) in enumerate(candidates):
-        following = candidates[place + 1][1] if place + 1 < len(candidates) else None
-        judgement = state.confirmed.get(program)
-        if judgement is None:
-            if is_late() and state.confirmed:
-                break
-            judgement = await again(program)
-            holds = _holds(found, judgement, following)
-            report(program, judgement, holds, _reason(found, judgement, holds))
-        elif _holds(found, judgement, following) and state.champion != program:
-            report(program, judgement, True, "confirmed before, and now the best")
-        if state.champion == program:
-            return
-    _fall_back(state, report)
+    for program, found in state.best(CANDIDATES):
+        leader = _leader(state)
+        if program in state.confirmed or (leader is not None and _interval(found)[1] < leader[1]):
+            continue
+        if is_late() and leader is not None:
+            break
+        judgement = await again(program)
+        leads = _is_scored(judgement) and (leader is None or _speedup(judgement) > leader[1])
+        report(program, judgement, leads, _reason(found, judgement, leader))
+    leader = _leader(state)
+    if leader is not None and state.champion != leader[0]:
+        report(leader[0], state.confirmed[leader[0]], True, "the best of those confirmed")
 
 
 def write_champions(population: Population, lineage: Lineage) -> None:
@@ -70,38 +68,36 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
     return {**asdict(judgement), "verdict": to_json(judgement.verdict)}
 
 
-def _holds(found: Judgement, confirmed: Judgement, following: Judgement | None) -> bool:
-    """Does the second measurement bear the first out, or at least still beat what comes next?"""
-    if not isinstance(confirmed.verdict, Scored) or not isinstance(found.verdict, Scored):
-        return False
-    now, then = confirmed.verdict.fitness, found.verdict.fitness
-    beats_next = following is not None and now.speedup >= _speedup(following)
-    return now.interval[1] >= then.interval[0] or beats_next
+def _leader(state: SearchState) -> tuple[str, float] | None:
+    """The program that confirmed best, and its confirmed speedup."""
+    scored = [(program, _speedup(judgement)) for program, judgement in state.confirmed.items() if _is_scored(judgement)]
+    return max(scored, key=lambda pair: pair[1], default=None)
 
 
-def _fall_back(state: SearchState, report: Report) -> None:
-    """None held what it had promised: the best as it was confirmed is champion, at what it was confirmed at."""
-    scored = [pair for pair in state.confirmed.items() if isinstance(pair[1].verdict, Scored)]
-    if scored:
-        program, judgement = max(scored, key=lambda pair: _speedup(pair[1]))
-        if state.champion != program:
-            report(program, judgement, True, f"the best of {len(scored)} that were measured again")
-
-
-def _reason(found: Judgement, confirmed: Judgement, holds: bool) -> str:
+def _reason(found: Judgement, confirmed: Judgement, leader: tuple[str, float] | None) -> str:
     match confirmed.verdict:
         case Scored(fitness=fitness):
-            word = "confirmed" if holds else "not borne out"
-            return f"{word}: {fitness.speedup:.3f} on fresh data, {_speedup(found):.3f} when it was found"
+            word = "confirmed" if fitness.interval[1] >= _interval(found)[0] else "not borne out"
+            beaten = f"; {leader[1]:.3f} leads" if leader is not None and leader[1] >= fitness.speedup else ""
+            return f"{word}: {fitness.speedup:.3f} on fresh data, {_speedup(found):.3f} when it was found{beaten}"
         case Rejected(stage=stage, reason=reason):
             return f"rejected on fresh data ({stage}): {reason}"
         case Fault(kind=kind, reason=reason):
             return f"not confirmed, the machine failed ({kind}): {reason}"
 
 
+def _is_scored(judgement: Judgement) -> bool:
+    return isinstance(judgement.verdict, Scored)
+
+
 def _speedup(judgement: Judgement) -> float:
     assert isinstance(judgement.verdict, Scored)
     return judgement.verdict.fitness.speedup
+
+
+def _interval(judgement: Judgement) -> tuple[float, float]:
+    assert isinstance(judgement.verdict, Scored)
+    return judgement.verdict.fitness.interval
 
 
 def _record(run: str, search: Search, state: SearchState, lineage: Lineage) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return "-".join(("seed", str(self.seed), *self.operators[:1]))
+        return f"seed-{self.seed}" + (f"-{self.operators[0]}" if len(self.operators) == 1 else "")
 
 
 def start(folder: Path, job: Job, evaluations: int, cores: Sequence[int]) -> subprocess.Popen[bytes]:
