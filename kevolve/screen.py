@@ -138,8 +138,8 @@ def describe(event: Event, progress: Progress, config: Config) -> str | None:
     if event.kind == "migrated":
         return f"{data['operator']}: {len(data['moves'])} programs moved between islands"
     if event.kind == "confirmed":
-        outcome = "champion" if data["champion"] else f"not confirmed: {data['reason']}"
-        return f"{data['operator']}: {data['program'][:8]} re-measured on fresh data, {outcome}"
+        leads = ": it leads" if data["champion"] else ""
+        return f"{data['operator']}: {data['program'][:8]} {data['reason']}{leads}"
     if event.kind == "closed":
         return f"the search ends: {ENDS.get(data['reason'], data['reason'])}"
     return None

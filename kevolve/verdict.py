@@ -7,24 +7,30 @@ machine, says nothing of the program, and is never a score (evaluators.md, concl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from kevolve.intervals import FEWEST_TO_RESAMPLE, interval_of_mean
+
 Stage = Literal["screen", "build", "correctness", "timing"]
 Role = Literal["search", "holdout", "adversarial"]
+Cache = Literal["warm", "cold"]
 FaultKind = Literal["sandbox", "toolchain", "device", "timeout", "lost"]
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 ROLES: tuple[Role, ...] = get_args(Role)
+CACHES: tuple[Cache, ...] = get_args(Cache)
 
 
 @dataclass(frozen=True)
 class Measurement:
     """One workload's timing: the program against the fastest correct baseline, paired and interleaved.
 
-    `speedup` is the median of the paired ratios baseline / program, `interval` its 95 % interval,
-    `floor_us` the least time that the cost model allows at the device's measured copy rate.
+    `speedup` is the median of the paired `ratios` baseline / program, `interval` its 95 % interval,
+    `floor_us` the least time that the cost model allows at the device's measured copy rate. `cache` says whether the
+    inputs came fresh from a cache or from memory; `disturbed` counts pairs that were taken anew because other work
+    had kept the baseline waiting for a core.
     """
 
     workload: str
@@ -36,6 +42,9 @@ class Measurement:
     speedup: float
     interval: tuple[float, float]
     floor_us: float
+    ratios: tuple[float, ...] = ()
+    cache: Cache = "warm"
+    disturbed: int = 0
 
     @property
     def roofline(self) -> float:
@@ -67,9 +76,16 @@ class Fitness:
         return cls(
             speedup=mean(m.speedup for m in timed),
             worst=min(m.speedup for m in timed),
-            interval=(mean(m.interval[0] for m in timed), mean(m.interval[1] for m in timed)),
+            interval=_interval(timed) or (mean(m.interval[0] for m in timed), mean(m.interval[1] for m in timed)),
             roofline=mean(m.roofline for m in timed),
         )
+
+
+def _interval(timed: Sequence[Measurement]) -> tuple[float, float] | None:
+    """By resampling the pairs; None if there are too few, and the workloads' own intervals must do."""
+    if any(len(m.ratios) < FEWEST_TO_RESAMPLE for m in timed):
+        return None
+    return interval_of_mean([m.ratios for m in timed], [m.weight for m in timed])
 
 
 @dataclass(frozen=True)
@@ -138,7 +154,10 @@ def from_json(record: Mapping[str, Any]) -> Verdict:
         case "Scored":
             fitness = dict(fields["fitness"])
             fitness["interval"] = tuple(fitness["interval"])
-            measurements = tuple(Measurement(**{**m, "interval": tuple(m["interval"])}) for m in fields["measurements"])
+            measurements = tuple(
+                Measurement(**{**m, "interval": tuple(m["interval"]), "ratios": tuple(m.get("ratios", ()))})
+                for m in fields["measurements"]
+            )
             return Scored(Fitness(**fitness), measurements, fields.get("profile", {}))
         case "Rejected":
             return Rejected(**fields)

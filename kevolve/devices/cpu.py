@@ -21,6 +21,7 @@ from kevolve.devices.device import Peaks
 from kevolve.languages.cpp.headers import HEADER
 from kevolve.languages.language import Target
 
+_CPU0 = Path("/sys/devices/system/cpu/cpu0")
 PEAKS_SOURCE = Path(__file__).with_name("peaks.cpp")
 
 
@@ -81,9 +82,15 @@ class Cpu:
         return {"num_cpus": 0}
 
     def environment(self) -> Mapping[str, str]:
-        """Threads and wait policy, the same for program and baseline."""
+        """Threads, their places and wait policy, the same for program and baseline.
+
+        Each thread has a core of its own: those of a process that has just been resumed would else start on one core,
+        and how long until they part decides the time.
+        """
         return {
             "OMP_NUM_THREADS": str(self.cores),
+            "OMP_PROC_BIND": "TRUE",
+            "OMP_PLACES": ",".join(f"{{{core}}}" for core in sorted(os.sched_getaffinity(0))),
             "OMP_WAIT_POLICY": "PASSIVE",
             "OMP_DYNAMIC": "FALSE",
             "MKL_NUM_THREADS": str(self.cores),
@@ -133,6 +140,25 @@ class Cpu:
             output = subprocess.run([str(binary)], check=True, capture_output=True, text=True, env=variables).stdout
         copy, read, cache, flops = (float(word) for word in output.split())
         return Peaks(copy, max(copy, read), max(copy, read, cache), flops)
+
+    @cached_property
+    def cache_bytes(self) -> int:
+        """Of the last-level cache, as the kernel tells it; 64 MiB if it does not."""
+        sizes = [file.read_text().strip() for file in _CPU0.glob("cache/index*/size")]
+        units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+        return max((int(size[:-1]) * units[size[-1]] for size in sizes), default=64 << 20)
+
+    def conditions(self) -> dict[str, float]:
+        """`load` (runnable processes, mean of the last minute), `stolen_s` (by the hypervisor so far), `throttled`."""
+        stolen = Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]
+        found = {"load": os.getloadavg()[0], "stolen_s": int(stolen) / os.sysconf("SC_CLK_TCK")}
+        for name, file, scale in (
+            ("mhz", _CPU0 / "cpufreq" / "scaling_cur_freq", 1e-3),
+            ("throttled", _CPU0 / "thermal_throttle" / "package_throttle_count", 1.0),
+        ):
+            if file.exists():
+                found[name] = float(file.read_text()) * scale
+        return found
 
     def healthy(self) -> bool:
         """A CPU has no state that a program could leave behind broken."""

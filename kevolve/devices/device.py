@@ -31,6 +31,7 @@ class Device(Protocol):
     key: str
     target: Target
     languages: tuple[str, ...]
+    cache_bytes: int  # of the largest cache: what must be streamed through to empty it
     exclusive: bool  # True where building and proposing would disturb timing (the CPU)
 
     def present(self) -> bool:
@@ -54,6 +55,10 @@ class Device(Protocol):
 
     def known_peaks(self) -> Peaks | None:
         """The same if they have been measured before; never measures."""
+        ...
+
+    def conditions(self) -> dict[str, float]:
+        """What may disturb a timing just now (load, clock, throttling so far): recorded before and after."""
         ...
 
     def healthy(self) -> bool:

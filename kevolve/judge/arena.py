@@ -27,21 +27,25 @@ class Region:
 
 
 class Arena:
-    """A memory file with a bump allocator. `read_only` ones cannot be written by anyone who maps them later."""
+    """A memory file with a bump allocator. `read_only` ones cannot be written by anyone who maps them later.
 
-    def __init__(self, size: int, *, read_only: bool):
+    Its first `reserved` bytes are never given out.
+    """
+
+    def __init__(self, size: int, *, read_only: bool, reserved: int = 0):
         self.size = size
+        self.reserved = reserved
         self.fd = os.memfd_create("kevolve-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, size)
         self.memory = mmap.mmap(self.fd, size)
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | (_F_SEAL_FUTURE_WRITE if read_only else 0)
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
         self.bytes: Any = torch.frombuffer(self.memory, dtype=torch.uint8)
-        self.next = 0
+        self.next = reserved
 
     def reset(self) -> None:
         """Forget every region: the next ones start at the beginning."""
-        self.next = 0
+        self.next = self.reserved
 
     def place(self, shape: tuple[int, ...], dtype: torch.dtype, *, shift: int = 0) -> Region:
         """Room for a contiguous tensor, `shift` elements off alignment, with a guard zone on both sides.
@@ -56,7 +60,7 @@ class Arena:
         end = start + count * itemsize
         if end + GUARD_BYTES > self.size:
             raise MemoryError(f"an arena of {self.size >> 20} MiB is too small: {end >> 20} MiB are needed")
-        self.next = end
+        self.next = end + GUARD_BYTES  # no two regions share a zone
         tensor = self.bytes[start:end].view(dtype).view(shape) if count else torch.empty(shape, dtype=dtype)
         return Region(start, tensor)
 

@@ -108,6 +108,13 @@ class BaselineProcess:
         except (ChildEnded, ChildLate) as error:
             raise BaselineFault(f"the baseline process failed: {self._last_words()}") from error
 
+    def waited_seconds(self) -> float:
+        """How long its threads have had to wait for a core so far. Raises BaselineFault."""
+        try:
+            return self.child.waited_seconds()
+        except ChildEnded as error:
+            raise BaselineFault(f"the baseline process failed: {self._last_words()}") from error
+
     def _last_words(self) -> str:
         size = os.fstat(self.child.log).st_size
         return os.pread(self.child.log, 2000, max(0, size - 2000)).decode(errors="replace").strip()
@@ -143,7 +150,7 @@ class _Server:
         clock = time.perf_counter_ns
         while True:
             packet, descriptors, _, _ = socket.recv_fds(self.channel, _PACKET, 1)
-            if packet == b"go":
+            if packet[:2] == b"go":
                 times = []
                 for call in self.calls:
                     start = clock()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 
 from kevolve.judge.arena import Arena, Region
+from kevolve.operators.inputs import shifted_copy
 from kevolve.operators.operator import Inputs, Operator, Workload
 
-_NAN_BYTE = 0xFF  # as floating point a NaN, as an integer -1: reading what must not be read shows
+_NAN_BYTE = 0xFF  # as floating point a NaN: reading what must not be read shows
+_NOISE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,24 @@ class Arenas:
 
 @dataclass(frozen=True)
 class Call:
-    """A call's inputs as the oracle sees them, and where its tensors lie in the arenas."""
+    """A call's inputs as the oracle sees them, and where its tensors lie in the arenas.
+
+    `guards` are the bytes around each output, `poison` the bytes in each output before the call.
+    """
 
     given: Inputs
     inputs: Mapping[str, Region]
     outputs: Mapping[str, Region]
     guards: Mapping[str, torch.Tensor]
+    poison: Mapping[str, torch.Tensor]
 
-    def numbers(self, operator: Operator) -> list[int]:
-        """The entry point's arguments: offsets in bytes for tensors, values for scalars."""
-        places = {**{n: r.offset for n, r in self.inputs.items()}, **{n: r.offset for n, r in self.outputs.items()}}
+    def numbers(self, operator: Operator, addresses: tuple[int, int]) -> list[int]:
+        """The entry point's arguments: addresses for tensors, values for scalars.
+
+        `addresses` are those at which the memory of inputs and of outputs begins.
+        """
+        places = {name: addresses[0] + region.offset for name, region in self.inputs.items()}
+        places |= {name: addresses[1] + region.offset for name, region in self.outputs.items()}
         return [places[a.name] if a.kind != "scalar" else int(self.given.scalars[a.name]) for a in operator.arguments]
 
     def description(self) -> dict[str, Any]:
@@ -86,16 +98,48 @@ def _with_outputs(
     operator: Operator, workload: Workload, given: Inputs, inputs: Mapping[str, Region], arenas: Arenas, shift: int
 ) -> Call:
     for region in inputs.values():
-        _surround(arenas.inputs, region)
-    outputs = {}
+        for zone in arenas.inputs.around(region):
+            zone.fill_(_NAN_BYTE)
+    outputs, poison = {}, {}
     dtypes = output_dtypes(operator, workload)
     for name, shape in operator.output_shapes(given).items():
-        region = arenas.outputs.place(shape, dtypes[name], shift=shift)
-        if region.tensor.numel():
-            region.tensor.view(-1).view(torch.uint8).fill_(_NAN_BYTE)
-        _surround(arenas.outputs, region)
-        outputs[name] = region
-    return Call(given, inputs, outputs, {name: arenas.outputs.guards(region) for name, region in outputs.items()})
+        region = outputs[name] = arenas.outputs.place(shape, dtypes[name], shift=shift)
+        poison[name] = _poisoned(region.tensor)
+        for zone in arenas.outputs.around(region):
+            zone.copy_(_noise(len(zone)))
+    return Call(given, inputs, outputs, {n: arenas.outputs.guards(r) for n, r in outputs.items()}, poison)
+
+
+def _poisoned(tensor: torch.Tensor) -> torch.Tensor:
+    """Fill a tensor with what no program would leave there, NaN or noise, and return these bytes."""
+    content = as_bytes(tensor)
+    if tensor.is_floating_point():
+        return content.fill_(_NAN_BYTE)[:0]
+    noise = _noise(len(content))
+    content.copy_(noise & 1 if tensor.dtype == torch.bool else noise)
+    return content.clone()
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor's memory."""
+    return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+def is_untouched(content: torch.Tensor, poison: torch.Tensor) -> bool:
+    """Are these bytes of an output still its poison? `poison` is empty where it was NaN."""
+    return torch.equal(content, poison) if len(poison) else bool((content == _NAN_BYTE).all())
+
+
+@cache
+def _block_of_noise() -> torch.Tensor:
+    return torch.frombuffer(bytearray(os.urandom(_NOISE_BYTES)), dtype=torch.uint8)
+
+
+def _noise(count: int) -> torch.Tensor:
+    """`count` bytes that nobody knows beforehand."""
+    return shifted_copy(
+        _block_of_noise(), torch.empty(count, dtype=torch.uint8), int.from_bytes(os.urandom(4)) % _NOISE_BYTES
+    )
 
 
 def output_dtypes(operator: Operator, workload: Workload) -> dict[str, torch.dtype]:
@@ -106,12 +150,6 @@ def output_dtypes(operator: Operator, workload: Workload) -> dict[str, torch.dty
         for argument in operator.arguments
         if argument.kind == "output"
     }
-
-
-def _surround(arena: Arena, region: Region) -> None:
-    before, after = arena.around(region)
-    before.fill_(_NAN_BYTE)
-    after.fill_(_NAN_BYTE)
 
 
 def _describe(region: Region) -> list[Any]:

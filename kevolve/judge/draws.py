@@ -14,6 +14,7 @@ from functools import cached_property
 
 import torch
 
+from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Inputs, Mismatch, Operator, Outputs, Workload
 
 PROGRAMS = 16  # that one draw serves
@@ -43,11 +44,11 @@ class Draw:
 
 
 class Draws:
-    """Draws for one operator, all from one seed; the same however often and in whatever order they are asked for."""
+    """Draws for one operator, each from a stream of its own; the same in whatever order they are asked for."""
 
-    def __init__(self, operator: Operator, seed: int):
+    def __init__(self, operator: Operator, streams: Streams):
         self.operator = operator
-        self.seed = seed
+        self.streams = streams
         self.programs = 0
         self._kept: dict[str, Draw] = {}
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -58,13 +59,22 @@ class Draws:
         kept = self._kept.get(workload.name)
         if kept is not None:
             return kept
-        place = self.operator.workloads.index(workload)
-        rng = torch.Generator().manual_seed((self.seed + (place << 48)) & 0x7FFF_FFFF_FFFF_FFFF)
+        rng = self.streams.of(f"draw {workload.name}")
         draw = Draw(self.operator, workload, self.operator.make_inputs(workload, rng))
         if draw.bytes <= self._room:
             self._room -= draw.bytes
             self._kept[workload.name] = draw
         return draw
+
+    def harder(self, each: int) -> list[Workload]:
+        """Every timed workload's sizes with `each` kinds of content that else only small workloads have.
+
+        Which ones is as secret as the content: a program that is careful only at sizes that are never timed is found.
+        """
+        timed = [workload for workload in self.operator.workloads if workload.role != "adversarial"]
+        chooser = self.streams.chooser("harder")
+        found = (self.operator.harder(workload, chooser) for workload in timed for _ in range(each))
+        return list({workload.name: workload for workload in found if workload is not None}.values())
 
     def is_used_up(self) -> bool:
         """Has it served its programs?"""

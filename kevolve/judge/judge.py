@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import time
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -22,12 +23,18 @@ from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas
 from kevolve.judge.correctness import Patience, Rejection, Runner, check_all
 from kevolve.judge.draws import Draws
+from kevolve.judge.flush import Flush
 from kevolve.judge.lease import Survey
 from kevolve.judge.machine_lock import MachineLock
 from kevolve.judge.prepare import prepare
 from kevolve.judge.profile import profile
+from kevolve.judge.race import Rules, race
+from kevolve.judge.sandbox.confinement import PR_SET_TIMERSLACK, prctl
 from kevolve.judge.sandbox.process import ChildEnded, ChildLate, ForkServer, SandboxFault
 from kevolve.judge.sandbox.tiers import Tier, find_tier
+from kevolve.judge.slots import SLOTS_BYTES
+from kevolve.judge.spot_check import spot_check
+from kevolve.judge.streams import Streams, new_secret
 from kevolve.judge.survey import Surveyor, take_survey
 from kevolve.judge.survey_cache import SurveyCache
 from kevolve.judge.timing import Stopwatch
@@ -40,6 +47,22 @@ from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, St
 
 _ARENA_BYTES = 2 << 30  # sparse: only what is touched exists
 _CALL_SECONDS = 5.0
+_CHECKED_SHARE = 0.3  # of the timed pairs of a first look; of a program that is looked at closely all are checked
+_HARDER_WHEN_CONFIRMED = 3  # odd contents for each timed workload; one in a first look
+_SPOT_CHECKS = 3  # on each workload, of a program that is looked at closely; otherwise one on every other workload
+_PRECISE, _PRECISE_WHEN_CONFIRMED = 0.02, 0.01  # half an interval at which it is narrow enough
+
+
+@dataclass(frozen=True)
+class Trying:
+    """One judgement's circumstances. `closely`: to confirm it, or because its text looks suspicious."""
+
+    survey: Survey
+    draws: Draws
+    streams: Streams
+    confirm: bool
+    to_beat: float
+    closely: bool
 
 
 @cache
@@ -54,6 +77,7 @@ class Judge:
 
     def __init__(self, device: Device, settings: JudgeConfig):
         _keep_freed_memory()
+        prctl(PR_SET_TIMERSLACK, 1)  # ns: how much later than asked a sleep may end
         torch.set_num_threads(1)  # the judge's own work is small: threads that wait for each other only slow it down
         self.device = device
         self.settings = settings
@@ -61,7 +85,9 @@ class Judge:
         self.lock = MachineLock(device.key)
         with self.lock:
             self.peaks = device.peaks()
-        self.inputs = Arena(_ARENA_BYTES, read_only=True)
+        self.secret = new_secret()
+        self.inputs = Arena(_ARENA_BYTES, read_only=True, reserved=SLOTS_BYTES)
+        self.flush = Flush(device.cache_bytes)
         self.servers: dict[str, ForkServer] = {}
         self.baselines: BaselineProcess | None = None
         self.warmed: set[tuple[str, str, str]] = set()
@@ -88,8 +114,9 @@ class Judge:
         arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
         try:
             with self.lock:
-                draws = Draws(operator, seed)
-                surveyor = Surveyor(operator, self._baseline_process(), arenas, draws, _generator(seed))
+                streams = Streams(self.secret, seed)
+                draws = Draws(operator, streams)
+                surveyor = Surveyor(operator, self._baseline_process(), arenas, draws, self.flush, streams)
                 survey = take_survey(surveyor, self.device.key, baselines)
         except BaselineFault as error:
             self._drop_baselines()
@@ -100,19 +127,37 @@ class Judge:
         cache.save(survey)
         return survey
 
-    def measure(self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False) -> Judgement:
-        """Correctness on every workload, then timing on the search workloads (holdout too to confirm)."""
+    def measure(
+        self,
+        program: Program,
+        built: Built,
+        survey: Survey,
+        seed: int,
+        *,
+        confirm: bool = False,
+        to_beat: float = 0.0,
+    ) -> Judgement:
+        """Correctness on every workload, then timing on the search workloads (holdout too to confirm).
+
+        `to_beat` is the best speedup that the search has: a program that surely has less is measured less.
+        """
         start = time.monotonic()
         draws = self._draws(self.operator(program.operator), seed, confirm)
+        suspicions = built.facts.get("suspicions", "")
+        streams = Streams(self.secret, seed)
+        trying = Trying(survey, draws, streams, confirm, to_beat, closely=confirm or bool(suspicions))
+        before = self.device.conditions()
         with self.lock:
-            verdict = self._verdict(program, built, survey, draws, seed, confirm)
+            verdict = self._verdict(program, built, trying)
         if not self.device.healthy():
             verdict = Fault("device", f"{self.device.key} is not healthy after this program")
         seconds = time.monotonic() - start
         environment = {
             **self.device.environment(),
             "toolchain": self.device.target.toolchain,
-            "inputs_seed": draws.seed,
+            "inputs_seed": draws.streams.seed,
+            "conditions": {"before": before, "after": self.device.conditions()},
+            **({"suspicions": suspicions} if suspicions else {}),
         }
         return Judgement(self.key(program), verdict, built.artefact, self.tier.name, seed, seconds, environment)
 
@@ -132,33 +177,28 @@ class Judge:
         """The inputs to check a program on: a confirmation has its own, other judgements share some."""
         draws = self.draws.get(operator.name)
         if confirm:
-            return Draws(operator, seed)
+            return Draws(operator, Streams(self.secret, seed))
         if draws is None or draws.is_used_up():
-            draws = self.draws[operator.name] = Draws(operator, seed)
+            draws = self.draws[operator.name] = Draws(operator, Streams(self.secret, seed))
         draws.programs += 1
         return draws
 
-    def _verdict(
-        self, program: Program, built: Built, survey: Survey, draws: Draws, seed: int, confirm: bool
-    ) -> Verdict:
+    def _verdict(self, program: Program, built: Built, trying: Trying) -> Verdict:
         operator = self.operator(program.operator)
         stage: Stage = "correctness"
         memory_bytes = int(self.settings.memory_gib * (1 << 30))
         patience = Patience(_CALL_SECONDS, self.settings.run_seconds)
         arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
-        rng = _generator(seed)
         try:
             server = self._server(program.language)
             sizes = (arenas.inputs.size, arenas.outputs.size)
             cpu_seconds = int(self.settings.run_seconds + 10) * (os.cpu_count() or 1)
             child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, memory_bytes, cpu_seconds)
-            runner = Runner(operator, built, child, patience)
+            runner = Runner(operator, built, child, patience, arenas)
             try:
-                check_all(operator, runner, arenas, draws)
+                check_all(operator, runner, trying.draws, _HARDER_WHEN_CONFIRMED if trying.confirm else 1)
                 stage = "timing"
-                baselines = self._baseline_process()
-                watch = Stopwatch(operator, runner, baselines, arenas, draws, self.peaks, self.peaks_again)
-                scored = self._time(operator, watch, rng, survey, confirm)
+                scored = self._time(operator, runner, trying)
             except Rejection as error:
                 server.kill()
                 return error.verdict
@@ -176,27 +216,40 @@ class Judge:
         finally:
             arenas.outputs.close()
 
-    def _time(
-        self, operator: Operator, watch: Stopwatch, rng: torch.Generator, survey: Survey, confirm: bool
-    ) -> Scored:
-        max_pairs = self.settings.confirm_pairs if confirm else self.settings.max_pairs
-        measurements = []
-        cpu_before = watch.runner.child.cpu_seconds()
+    def _time(self, operator: Operator, runner: Runner, trying: Trying) -> Scored:
+        """Timing on the search workloads, and on the holdout ones to confirm. Raises Rejection."""
+        watch = Stopwatch(
+            operator, runner, self._baseline_process(), trying.draws, self.peaks, self.peaks_again, self.flush,
+            trying.streams, 1.0 if trying.closely else _CHECKED_SHARE,
+        )  # fmt: skip
+        trials = []
+        cpu_before = runner.child.cpu_seconds()
         for workload in operator.workloads:
-            if workload.role == "adversarial" or (workload.role == "holdout" and not confirm):
+            if workload.role == "adversarial" or (workload.role == "holdout" and not trying.confirm):
                 continue
-            baseline = survey.fastest(workload.name)
+            baseline = trying.survey.fastest(workload.name)
             if (operator.name, workload.name, baseline) not in self.warmed:
-                watch.warm(workload, baseline, rng)
+                watch.warm(workload, baseline)
                 self.warmed.add((operator.name, workload.name, baseline))
-            measurements.append(watch.measure(workload, baseline, rng, max_pairs))
-        cores_used = (watch.runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds
+            trials.append(watch.begin(workload, baseline))
+        race(watch, trials, [t for t in trials if t.workload.role == "search"], self._rules(trying))
+        for trial in trials:
+            watch.believable(trial)
+            for _ in range(_SPOT_CHECKS if trying.closely else trying.streams.decisions.randrange(2)):
+                spot_check(watch, trial)
+        cores_used = (runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds
         cores = int(self.device.environment().get("OMP_NUM_THREADS", "1"))
+        measurements = [watch.measurement(trial) for trial in trials]
         return Scored(
             Fitness.of(m for m in measurements if m.role == "search"),
             tuple(measurements),
             profile(measurements, cores, cores_used, self.peaks),
         )
+
+    def _rules(self, trying: Trying) -> Rules:
+        if trying.confirm:
+            return Rules(self.settings.confirm_pairs, _PRECISE_WHEN_CONFIRMED, may_drop=False)
+        return Rules(self.settings.max_pairs, _PRECISE, trying.to_beat)
 
     def operator(self, name: str) -> Operator:
         """The operator, loaded once."""
@@ -211,7 +264,8 @@ class Judge:
     def _server(self, language_name: str) -> ForkServer:
         server = self.servers.get(language_name)
         if server is None or not server.alive():
-            server = ForkServer(self.tier, language(language_name).load_path, self.device.environment())
+            spoken = language(language_name)
+            server = ForkServer(self.tier, spoken.load_path, self.device.environment(), spoken.imports)
             self.servers[language_name] = server
         return server
 
@@ -240,7 +294,3 @@ def _keep_freed_memory() -> None:
     trim_threshold, mmap_threshold = -1, -3  # mallopt(3)
     libc.mallopt(trim_threshold, 1 << 30)
     libc.mallopt(mmap_threshold, 1 << 30)
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)

@@ -55,9 +55,19 @@ class Lease(Protocol):
         ...
 
     async def measure(
-        self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False
+        self,
+        program: Program,
+        built: Built,
+        survey: Survey,
+        seed: int,
+        *,
+        confirm: bool = False,
+        to_beat: float = 0.0,
     ) -> Judgement:
-        """Correctness on every workload, then timing: search workloads, holdout too when confirming."""
+        """Correctness on every workload, then timing: search workloads, holdout too when confirming.
+
+        `to_beat` is the best speedup that the search has, so that time is spent on what may have more.
+        """
         ...
 
     async def close(self) -> None:

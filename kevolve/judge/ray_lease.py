@@ -104,9 +104,11 @@ class DeviceActor:
         """See `Judge.survey`."""
         return self.judge.survey(operator, seed)
 
-    def measure(self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool) -> Judgement:
+    def measure(
+        self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool, to_beat: float
+    ) -> Judgement:
         """See `Judge.measure`."""
-        return self.judge.measure(program, built, survey, seed, confirm=confirm)
+        return self.judge.measure(program, built, survey, seed, confirm=confirm, to_beat=to_beat)
 
     def close(self) -> None:
         """End what the judge started."""
@@ -190,11 +192,18 @@ class RayLease:
         return self.builders[self._turn % len(self.builders)]
 
     async def measure(
-        self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False
+        self,
+        program: Program,
+        built: Built,
+        survey: Survey,
+        seed: int,
+        *,
+        confirm: bool = False,
+        to_beat: float = 0.0,
     ) -> Judgement:
         """Correctness and timing in the actor."""
         try:
-            judgement: Judgement = await self._call("measure", program, built, survey, seed, confirm)
+            judgement: Judgement = await self._call("measure", program, built, survey, seed, confirm, to_beat)
         except Lost as error:
             fault = Fault("lost", "the device's actor died while it judged the program", str(error))
             return Judgement(self.key(program), fault, built.artefact, self.description.tier.name, seed)

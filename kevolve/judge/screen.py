@@ -19,10 +19,17 @@ _HEADERS = frozenset(
     x86intrin.h arm_neon.h arm_sve.h
     """.split()
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_SPLICE = re.compile(r"\\[ \t]*\n")
+_STRING_OR_COMMENT = re.compile(
+    r'(?P<string>R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\')'
+    r"|//[^\n]*|/\*.*?(?:\*/|\Z)",
+    re.DOTALL,
+)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(_next)?\b[ \t]*(?P<what>[^\n]*)", re.MULTILINE)
 _ASSEMBLY = re.compile(r"\b(asm|__asm|__asm__)\b")
 _EMBED = re.compile(r"^[ \t]*#[ \t]*embed\b", re.MULTILINE)
+_OTHER_SPELLING = re.compile(r"%:|\?\?=")  # of #, which the patterns here would not see
+_PLACED = re.compile(r"\bsection\s*\(")
 
 
 def screen(program: Program) -> Rejected | None:
@@ -32,7 +39,7 @@ def screen(program: Program) -> Rejected | None:
         return Rejected("screen", f"the source has {size} bytes; {MAX_SOURCE_BYTES} are allowed")
     if "\0" in program.source:
         return Rejected("screen", "the source holds a NUL character")
-    code = _COMMENT.sub(" ", program.source.replace("\\\n", ""))
+    code = _STRING_OR_COMMENT.sub(lambda match: match["string"] or " ", _SPLICE.sub("", program.source))
     entry = re.compile(rf'extern\s*"C"[^;{{}}]*\b{re.escape(program.operator)}\s*\(')
     if not entry.search(code) and not re.search(
         rf'extern\s*"C"\s*\{{.*\b{re.escape(program.operator)}\s*\(', code, re.DOTALL
@@ -46,6 +53,12 @@ def screen(program: Program) -> Rejected | None:
             )
     if _ASSEMBLY.search(code):
         return Rejected("screen", "inline assembly is not allowed; use intrinsics from immintrin.h or arm_neon.h")
+    if _OTHER_SPELLING.search(code):
+        return Rejected("screen", "%: and ??= are not allowed; write #")
+    if _PLACED.search(code):
+        return Rejected(
+            "screen", "a section attribute is not allowed: where code and data lie is the linker's business"
+        )
     if _EMBED.search(code):
         return Rejected("screen", "#embed is not allowed")
     return None

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import torch
-
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas, place, place_fresh
 from kevolve.judge.draws import Draw, Draws
+from kevolve.judge.flush import Flush
 from kevolve.judge.lease import Survey
+from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
 
 _TIMED_CALLS = 5
@@ -29,7 +29,8 @@ class Surveyor:
     baselines: BaselineProcess
     arenas: Arenas
     draws: Draws
-    rng: torch.Generator
+    flush: Flush
+    streams: Streams
 
     def on(self, workload: Workload, names: Iterable[str]) -> tuple[dict[str, float], dict[str, str]]:
         """Times in us of the baselines that are right on `workload`, and what is wrong with the others."""
@@ -54,7 +55,7 @@ class Surveyor:
         """Why the baseline cannot serve on this workload, or nothing."""
         self.arenas.reset()
         call = place(self.operator, draw.workload, draw.inputs, self.arenas)
-        other = place_fresh(self.operator, draw.workload, draw.inputs, self.rng, self.arenas)
+        other = place_fresh(self.operator, draw.workload, draw.inputs, self.streams.next_call(), self.arenas)
         failed = self.baselines.warm(self.operator, name, [call, other])
         if failed:
             return f"fails: {failed}"
@@ -67,7 +68,8 @@ class Surveyor:
     def _time(self, draw: Draw, name: str) -> float:
         """Time of a call with fresh content, in us."""
         self.arenas.reset()
-        call = place_fresh(self.operator, draw.workload, draw.inputs, self.rng, self.arenas)
+        call = place_fresh(self.operator, draw.workload, draw.inputs, self.streams.next_call(), self.arenas)
+        self.flush.before(draw.workload)
         window, _ = self.baselines.run(self.operator, name, [call], self.arenas)
         return window * 1e6
 

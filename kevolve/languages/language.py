@@ -31,7 +31,8 @@ class Built:
     """A built program, carried by value: one binary per variant (`float32-int64`, ...).
 
     `artefact` is the hash of the binaries: programs with equal artefacts are the same program.
-    `facts` is what the build learned (compiler warnings, registers), for improvers to read.
+    `facts` is what the build learned (compiler warnings, registers), for improvers to read; `suspicions` among them,
+    if not empty, makes the judge look closely.
     """
 
     artefact: str
@@ -39,9 +40,9 @@ class Built:
     entry: str
     facts: Mapping[str, str]
 
-    def open(self, variant: str) -> BinaryIO:
-        """A variant as an anonymous file that nobody can change any more."""
-        descriptor = os.memfd_create(variant, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    def open(self, variant: str, name: str) -> BinaryIO:
+        """A variant as an anonymous file called `name` that nobody can change any more."""
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         file = os.fdopen(descriptor, "w+b", buffering=0)
         file.write(self.binaries[variant])
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -73,12 +74,15 @@ class Confined(Protocol):
 class Language(Protocol):
     """One folder of `kevolve/languages/`. `load_path` is a stand-alone file that runs beside the program.
 
+    `imports` names the Python packages that programs need: what else a process holds is only of use to an attacker.
+
     The genetic proposer's edits for the language live in its `edits.py`.
     """
 
     name: str
     suffix: str
     load_path: Path
+    imports: tuple[str, ...]
 
     def build(self, program: Program, operator: Operator, target: Target, confined: Confined) -> Built | BuildError:
         """Build every variant that the operator's workloads need. Needs no device."""

@@ -8,7 +8,7 @@ jagged kernels (operators.md 6).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -186,12 +186,14 @@ class ValueRegime:
     """What the values are. `fill(values, rows, rng)` overwrites values, float32 [total, dim].
 
     `exact`: small integers, whose sums are exact in float32 in any order. `movable`: the content has no tie to
-    its rows, so that the same values shifted to other rows are as good (what makes `refresh` cheap).
+    its rows, so that the same values shifted to other rows are as good (what makes `refresh` cheap). `free_bits`: the
+    bits of a float32 that may be any others without leaving the regime (see `mixed_copy`).
     """
 
     fill: Callable[[torch.Tensor, Rows, torch.Generator], object]
     exact: bool = False
     movable: bool = True
+    free_bits: int = 0
 
 
 def _normal(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> torch.Tensor:
@@ -261,19 +263,32 @@ def _unread(cell: float) -> ValueRegime:
     return ValueRegime(fill, movable=False)
 
 
+_SIGN, _MANTISSA = 0x8000_0000, 0x007F_FFFF
+_STEPS_OF_OFFSET = 0x7FF  # what differs between values of `offset`, which all have the same leading digits
+
 VALUES: dict[str, ValueRegime] = {
-    "normal": ValueRegime(_normal),
-    "uniform": ValueRegime(lambda values, rows, rng: values.uniform_(-1, 1, generator=rng)),
-    "shifted": ValueRegime(lambda values, rows, rng: values.normal_(mean=3, generator=rng)),
-    "wide": ValueRegime(_wide),
-    "integers": ValueRegime(lambda values, rows, rng: values.random_(-8, 9, generator=rng), exact=True),
+    "normal": ValueRegime(_normal, free_bits=_SIGN | _MANTISSA),
+    "uniform": ValueRegime(
+        lambda values, rows, rng: values.uniform_(-1, 1, generator=rng), free_bits=_SIGN | _MANTISSA
+    ),
+    "shifted": ValueRegime(lambda values, rows, rng: values.normal_(mean=3, generator=rng), free_bits=_MANTISSA),
+    "wide": ValueRegime(_wide, free_bits=_SIGN | _MANTISSA),
+    "integers": ValueRegime(
+        lambda values, rows, rng: values.random_(-8, 9, generator=rng), exact=True, free_bits=_SIGN
+    ),
     "ones": ValueRegime(lambda values, rows, rng: values.fill_(1), exact=True),
     # Far enough below zero that exp(value) is 0 in float32: a maximum that starts from 0 shows.
     "all_negative": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).abs_().mul_(-10).sub_(150)),
-    "large": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4)),
-    "small": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).mul_(1e-3)),
+    "large": ValueRegime(
+        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4), free_bits=_SIGN | _MANTISSA
+    ),
+    "small": ValueRegime(
+        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e-3), free_bits=_SIGN | _MANTISSA
+    ),
     # The square of the mean is a hundred million times the variance.
-    "offset": ValueRegime(lambda values, rows, rng: values.normal_(mean=1e4, generator=rng)),
+    "offset": ValueRegime(
+        lambda values, rows, rng: values.normal_(mean=1e4, generator=rng), free_bits=_STEPS_OF_OFFSET
+    ),
     "cancellation": ValueRegime(_cancellation, movable=False),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),
@@ -310,9 +325,40 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 def shifted_copy(source: torch.Tensor, target: torch.Tensor, start: int) -> torch.Tensor:
     """Fill flat `target` with flat `source` read from element `start`, round and round. Copies only."""
-    done, position = 0, start
-    while done < len(target):
-        count = min(len(target) - done, len(source) - position)
-        target[done : done + count] = source[position : position + count]
-        done, position = done + count, 0
+    for here, there in _round_and_round(len(source), len(target), start):
+        target[here] = source[there]
     return target
+
+
+def mixed_copy(source: torch.Tensor, target: torch.Tensor, starts: tuple[int, int], free_bits: int) -> torch.Tensor:
+    """As `shifted_copy` from `starts[0]`, but with the free bits of each element flipped as those of another one say.
+
+    Whoever has seen `source` cannot have prepared anything for the result: there are as many results as pairs of
+    starts, and what their elements add up to follows from no sums known before. `free_bits` are those of a float32.
+    """
+    of = {4: torch.int32, 2: torch.int16}[source.element_size()]
+    mask = free_bits >> 8 * (4 - source.element_size())
+    if mask == 0:
+        return shifted_copy(source, target, starts[0])
+    limit = 1 << 8 * source.element_size() - 1
+    mask = mask - 2 * limit if mask >= limit else mask  # as a signed integer
+    bits, result = source.view(of), target.view(of)
+    for start in range(0, len(result), _MIXED_AT_ONCE):
+        part = result[start : start + _MIXED_AT_ONCE]
+        for here, there in _round_and_round(len(bits), len(part), starts[1] + start):
+            torch.bitwise_and(bits[there], mask, out=part[here])
+        for here, there in _round_and_round(len(bits), len(part), starts[0] + start):
+            part[here].bitwise_xor_(bits[there])
+    return target
+
+
+_MIXED_AT_ONCE = 1 << 16  # elements: what fits a core's own cache is touched twice at the price of once
+
+
+def _round_and_round(source: int, target: int, start: int) -> Iterator[tuple[slice, slice]]:
+    """Pieces (of the target, of the source) that fill the target from `start` of the source on, round and round."""
+    done, position = 0, start % source if source else 0
+    while done < target:
+        count = min(target - done, source - position)
+        yield slice(done, done + count), slice(position, position + count)
+        done, position = done + count, 0

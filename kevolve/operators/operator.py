@@ -19,9 +19,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
+    import random
+
     import torch
 
-    from kevolve.verdict import Role
+    from kevolve.verdict import Cache, Role
 
 Outputs = Mapping[str, "torch.Tensor"]
 Baseline = Callable[["Inputs"], Outputs]
@@ -34,7 +36,8 @@ class Workload:
     `sizes` names the operator's dimensions (for jagged operators `batch`, `max_length`, `dim`);
     `lengths` and `values` name a regime of `inputs.py`; `layout` is `contiguous`, `strided` (the last
     dimension of every input skips each second element) or `misaligned` (every base address is offset by
-    one element); `weight` is the share of the user's traffic it stands for.
+    one element); `cache` is `warm` (inputs have just been written by another process) or `cold` (caches are flushed
+    before every timed call); `weight` is the share of the user's traffic it stands for.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Workload:
     lengths: str = "uniform"
     values: str = "normal"
     layout: str = "contiguous"
+    cache: Cache = "warm"
     weight: float = 1.0
 
 
@@ -118,6 +122,13 @@ class Operator(ABC):
         """The most elements that each tensor argument, input or output, can ever have: what memory to set aside.
 
         None if that is not known before inputs are made.
+        """
+        return None
+
+    def harder(self, workload: Workload, chooser: random.Random) -> Workload | None:
+        """The same sizes and dtypes with other content, by `chooser`, that is hard to get right; never timed.
+
+        Its name tells what it is. None if the operator knows of no such content.
         """
         return None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kevolve.errors import UsageError, nearest
 from kevolve.operators.custom.given import given, load_given
 from kevolve.paths import conf_dir
-from kevolve.verdict import ROLES, Role
+from kevolve.verdict import CACHES, ROLES, Role
 
 if TYPE_CHECKING:
     from kevolve.operators.operator import Operator, Workload
@@ -137,6 +137,7 @@ def _workload(sheet: _Sheet, where: str, role: Role, entry: dict[str, Any], size
         "lengths": LENGTHS,
         "values": VALUES,
         "layout": LAYOUTS,
+        "cache": CACHES,
     }
     for key, choices in tables.items():
         if key in entry:

@@ -74,11 +74,14 @@ def equal(lease: Lease, lineage: Lineage, search: Search, program: Program, buil
     return Settled(replace(twin, key=key), reused=True) if twin is not None else None
 
 
-async def measure(lease: Lease, survey: Survey, ready: Ready, seed: int, *, confirm: bool = False) -> Judgement:
+async def measure(
+    lease: Lease, survey: Survey, ready: Ready, seed: int, *, confirm: bool = False, to_beat: float = 0.0
+) -> Judgement:
     """The device's verdict. A fitness that is no number is the judge's fault and becomes a Fault here."""
 
     async def once() -> Judgement:
-        return _sound(await lease.measure(ready.program, ready.built, survey, seed, confirm=confirm))
+        program, built = ready.program, ready.built
+        return _sound(await lease.measure(program, built, survey, seed, confirm=confirm, to_beat=to_beat))
 
     judgement = await _retried(once, lambda judged: isinstance(judged.verdict, Fault))
     return judgement if judgement.artefact else replace(judgement, artefact=ready.built.artefact)

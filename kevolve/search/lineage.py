@@ -61,6 +61,7 @@ class SearchState:
     migrations: int = 0
     confirmed: dict[str, Judgement] = field(default_factory=dict)
     champion: str | None = None
+    best_speedup: float = 0.0  # of all that were Scored
     crowned: float = 0.0  # when there is a champion: seconds since 1970
 
     def __post_init__(self) -> None:
@@ -198,6 +199,8 @@ class Lineage:
             self.faults = 0  # the device works; a refused build or a known verdict would not show that
         step.judgement = judgement
         state.judgements[data["program"]] = judgement
+        if isinstance(judgement.verdict, Scored):
+            state.best_speedup = max(state.best_speedup, judgement.verdict.fitness.speedup)
         if judgement.artefact:
             state.artefacts.setdefault(judgement.artefact, data["program"])
         if not data["reused"] and _is_scored(judgement):

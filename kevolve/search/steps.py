@@ -81,10 +81,10 @@ class Steps:
                 self._store(
                     "submitted", {**_place(step), "program": ready.program.id, "artefact": ready.built.artefact}
                 )
-            survey = self._lineage.state(search).survey
-            assert survey is not None
+            state = self._lineage.state(search)
+            assert state.survey is not None
             seed = seed_of(self._run_seed, search.operator, search.device, ready.program.id)
-            settled = Settled(await measure(lease, survey, ready, seed))
+            settled = Settled(await measure(lease, state.survey, ready, seed, to_beat=state.best_speedup))
         self._judged(step, settled)
 
     async def tell(self, step: Step) -> None:

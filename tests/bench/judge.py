@@ -1,101 +1,227 @@
-"""What judging costs and how far it can be trusted: the start of a child, and a baseline timed against itself.
+"""What judging costs and how far it can be trusted.
 
-    python tests/bench/judge.py [--trials 40] [--operator jagged_sum]
+    python tests/bench/judge.py [child itself slower ranking look] [--trials 100]
 
-A baseline against itself must come out as 1.00 within its 95 % interval in 19 of 20 trials.
+child     how long a confined child takes to start
+itself    a program against itself at champion precision: how often its interval holds 1.00, and how wide it is
+slower    the same program, slowed by 3 % on purpose: how often it is called slower
+ranking   ten programs, each 5 % slower than the one before, judged beside a busy process: Kendall's tau
+look      the device time of a first look at correct programs
+
+Everything is a ratio within one run; a quiet machine is needed for all but `ranking`.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations
 from statistics import median
-
-import torch
 
 from kevolve.config import JudgeConfig
 from kevolve.devices.cpu import Cpu
 from kevolve.judge.arena import Arena
-from kevolve.judge.baselines import BaselineProcess
 from kevolve.judge.call import Arenas, Call
+from kevolve.judge.correctness import Patience, Runner
 from kevolve.judge.draws import Draws
-from kevolve.judge.judge import Judge
+from kevolve.judge.judge import Judge, Trying
+from kevolve.judge.lease import Survey
+from kevolve.judge.race import race
 from kevolve.judge.sandbox.process import ForkServer
+from kevolve.judge.streams import Streams
 from kevolve.judge.timing import Stopwatch
 from kevolve.languages.cpp.build import Cpp
-from kevolve.operators.operator import Operator, Workload
+from kevolve.languages.language import Built
+from kevolve.operators.operator import Operator
+from kevolve.paths import seeds_dir
+from kevolve.program import Program
+from kevolve.verdict import Fitness, Scored
 
-BASELINES = {"jagged_sum": "embedding_bag", "jagged_softmax": "bag"}
+OPERATOR = "jagged_sum"
+# Rows are summed once more from the beginning on: `SHARE` of them.
+SLOWED = """
+#include "kevolve.h"
+extern "C" void jagged_sum(const VALUE *values, const INDEX *offsets, VALUE *out,
+                           int64_t batch, int64_t total, int64_t dim) {
+    int64_t more = (int64_t)(batch * SHARE);
+    #pragma omp parallel
+    {
+        float *sums = new float[dim];
+        #pragma omp for schedule(dynamic, 4)
+        for (int64_t i = 0; i < batch + more; i++) {
+            int64_t b = i % batch;
+            for (int64_t d = 0; d < dim; d++) sums[d] = 0.0f;
+            for (int64_t t = offsets[b]; t < offsets[b + 1]; t++)
+                for (int64_t d = 0; d < dim; d++) sums[d] += (float)values[t * dim + d];
+            for (int64_t d = 0; d < dim; d++) out[b * dim + d] = (VALUE)sums[d];
+        }
+        delete[] sums;
+    }
+}
+"""
+BUSY = "while True: pass"
 
 
-class Twin:
-    """The same baseline in a second process, in the place of the program."""
-
-    def __init__(self, operator: Operator, baseline: str, process: BaselineProcess):
-        self.operator = operator
-        self.baseline = baseline
-        self.process = process
-
-    def run(self, workload: Workload, calls: Sequence[Call], arenas: Arenas) -> tuple[float, list[int]]:
-        return self.process.run(self.operator, self.baseline, calls, arenas)
+def slowed(share: float) -> Program:
+    """A sound program that does `share` of its work twice."""
+    return Program(OPERATOR, "cpp", SLOWED.replace("SHARE", f"{share:.6f}"))
 
 
-class Unchecked(Stopwatch):
-    """A baseline writes no outputs that could be checked; the survey has done so."""
+class Rival:
+    """A program in the place of the baseline, in a child of its own; the baseline's name is the workload's."""
 
-    def _check_some(self, workload: Workload, placed: list[Call], share: float, rng: torch.Generator) -> None:
-        return
+    def __init__(self, judge: Judge, operator: Operator, built: Built):
+        self.server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
+        self.arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
+        self.workloads = {workload.name: workload for workload in operator.workloads}
+        self.runner = runner_of(judge, operator, built, self.server, self.arenas)
+
+    def run(self, operator: Operator, baseline: str, calls: Sequence[Call], arenas: Arenas) -> tuple[float, list[int]]:
+        self.arenas.outputs.next = arenas.outputs.next
+        self.runner.reach()
+        return self.runner.run(self.workloads[baseline], calls)
+
+    def waited_seconds(self) -> float:
+        return self.runner.child.waited_seconds()
 
 
-def start_of_a_child(judge: Judge, count: int = 20) -> float:
-    """Median seconds from asking the fork server to a confined child that answers, torch imported."""
-    server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment())
+def runner_of(judge: Judge, operator: Operator, built: Built, server: ForkServer, arenas: Arenas) -> Runner:
+    sizes = (arenas.inputs.size, arenas.outputs.size)
+    child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, 1 << 30, 36000)
+    return Runner(operator, built, child, Patience(5.0, 36000.0), arenas)
+
+
+def built_of(judge: Judge, program: Program) -> Built:
+    built = judge.prepare(program)
+    assert isinstance(built, Built), built
+    return built
+
+
+@contextmanager
+def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[int], Fitness]]:
+    """A function that measures `one` against `other` at champion precision, given a seed."""
+    operator = judge.operator(one.operator)
+    server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
+    arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
+    runner = runner_of(judge, operator, built_of(judge, one), server, arenas)
+    rival = Rival(judge, operator, built_of(judge, other))
+    workloads = [workload for workload in operator.workloads if workload.role == "search"]
+
+    def fitness(seed: int) -> Fitness:
+        streams = Streams(judge.secret, seed)
+        draws = Draws(operator, streams)
+        peaks = judge.peaks
+        watch = Stopwatch(operator, runner, rival, draws, peaks, lambda: peaks, judge.flush, streams, 0.0)  # type: ignore[arg-type]
+        trials = [watch.begin(workload, workload.name) for workload in workloads]
+        survey = Survey(operator.name, judge.device.key, {})
+        race(watch, trials, trials, judge._rules(Trying(survey, draws, streams, True, 0.0, closely=False)))
+        return Fitness.of(watch.measurement(trial) for trial in trials)
+
+    yield fitness
+    server.close()
+    rival.server.close()
+
+
+def child(judge: Judge, trials: int) -> None:
+    """Median time from asking the fork server to a confined child that answers."""
+    server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
     outputs = Arena(1 << 20, read_only=False)
     seconds = []
-    for _ in range(count):
+    for _ in range(20):
         start = time.perf_counter()
         server.spawn(judge.inputs.fd, outputs.fd, (judge.inputs.size, outputs.size), 1 << 30, 60)
         seconds.append(time.perf_counter() - start)
         server.kill()
     server.close()
-    return median(seconds)
+    print(f"start of a sandboxed child: {median(seconds) * 1e3:.1f} ms")
 
 
-def against_itself(judge: Judge, name: str, trials: int) -> tuple[int, list[float]]:
-    """How often the interval held 1.00, and the ratios."""
-    operator, baseline = judge.operator(name), BASELINES[name]
-    processes = [
-        BaselineProcess(judge.device.environment(), "cpu", judge.inputs.fd, judge.inputs.size) for _ in range(2)
-    ]
-    arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
-    twin = Twin(operator, baseline, processes[0])
-    watch = Unchecked(operator, twin, processes[1], arenas, Draws(operator, 0), judge.peaks, lambda: judge.peaks)  # type: ignore[arg-type]
-    workloads = [w for w in operator.workloads if w.role == "search"]
-    rng = torch.Generator().manual_seed(0)
-    held, ratios = 0, []
-    for trial in range(trials):
-        measured = watch.measure(workloads[trial % len(workloads)], baseline, rng, judge.settings.max_pairs)
-        low, high = measured.interval
-        held += low <= 1.0 <= high
-        print(f"  {measured.workload}: {measured.speedup:.3f} ({low:.3f} to {high:.3f})")
-        ratios.append(measured.speedup)
-    for process in processes:
-        process.close()
-    return held, ratios
+def itself(judge: Judge, trials: int) -> None:
+    """Against itself."""
+    _compare(
+        judge, slowed(0.0), trials, "a program against itself: 1.00 is within its interval", lambda f: f[0] <= 1 <= f[1]
+    )
+
+
+def slower(judge: Judge, trials: int) -> None:
+    """Against itself, slowed by 3 %."""
+    _compare(judge, slowed(0.03), trials, "a program slowed by 3 % is called slower", lambda f: f[1] < 1)
+
+
+def _compare(
+    judge: Judge, program: Program, trials: int, what: str, is_right: Callable[[tuple[float, float]], bool]
+) -> None:
+    found, start = [], time.monotonic()
+    with compared(judge, program, slowed(0.0)) as fitness:
+        for seed in range(trials):
+            found.append(fitness(seed))
+            low, high = found[-1].interval
+            print(f"  {found[-1].speedup:.4f} ({low:.4f} to {high:.4f})", flush=True)
+    right = sum(is_right(fitness.interval) for fitness in found)
+    widths = sorted((f.interval[1] - f.interval[0]) / 2 / f.speedup for f in found)
+    seconds = (time.monotonic() - start) / trials
+    print(
+        f"{what} in {right} of {trials} trials; median ratio {median(f.speedup for f in found):.4f}, half-width median"
+        f" {median(widths):.2%}, 95 % of them below {widths[int(0.95 * len(widths))]:.2%}; {seconds:.1f} s a trial"
+    )
+
+
+def ranking(judge: Judge, trials: int) -> None:
+    """Ten programs 5 % apart, each judged by itself against the usual baseline, with a neighbour that never rests."""
+    programs = [slowed(1.05**place - 1) for place in range(10)]
+    survey = Survey(
+        OPERATOR, judge.device.key, {w.name: {"embedding_bag": 1.0} for w in judge.operator(OPERATOR).workloads}
+    )
+    neighbour = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        speedups = []
+        for program in programs:
+            judgement = judge.measure(program, built_of(judge, program), survey, 1, confirm=True)
+            assert isinstance(judgement.verdict, Scored), judgement.verdict
+            fitness = judgement.verdict.fitness
+            low, high = fitness.interval
+            print(f"  {fitness.speedup:.3f} ({low:.3f} to {high:.3f}) {judgement.seconds:.1f} s")
+            speedups.append(fitness.speedup)
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+    pairs = list(combinations(speedups, 2))
+    tau = sum(1 if first > second else -1 for first, second in pairs) / len(pairs)
+    print(f"ranking of ten programs 5 % apart beside a busy process: Kendall's tau {tau:.2f}")
+
+
+def look(judge: Judge, trials: int) -> None:
+    """The plain program of every operator: judged while there is nothing to beat, and when it has surely lost."""
+    for folder in sorted(seeds_dir().iterdir()):
+        program = Program(folder.name, "cpp", (folder / "plain.cpp").read_text())
+        built = built_of(judge, program)
+        survey = judge.survey(folder.name, 0)
+        assert isinstance(survey, Survey), survey
+        judge.measure(program, built, survey, 1)  # draws, and what baselines compile
+        first = judge.measure(program, built, survey, 2)
+        lost = judge.measure(replace(program), built, survey, 3, to_beat=100.0)
+        print(
+            f"{folder.name}: {first.seconds:.2f} s with nothing to beat, {lost.seconds:.2f} s when it has surely lost"
+        )
+
+
+PARTS = {part.__name__: part for part in (child, itself, slower, ranking, look)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=40)
-    parser.add_argument("--operator", choices=sorted(BASELINES), default="jagged_sum")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    parser.add_argument("--trials", type=int, default=100)
     arguments = parser.parse_args()
-    judge = Judge(Cpu(), JudgeConfig())
+    judge = Judge(Cpu(), JudgeConfig(run_seconds=600))
     print(f"sandbox {judge.tier.describe()}, device {judge.device.key}, {judge.device.target.toolchain}")
-    print(f"start of a sandboxed child: {start_of_a_child(judge) * 1e3:.1f} ms")
-    held, ratios = against_itself(judge, arguments.operator, arguments.trials)
-    print(f"{BASELINES[arguments.operator]} against itself: 1.00 within its interval in {held} of {len(ratios)} trials")
-    print(f"  ratios: median {median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    for part in arguments.parts or PARTS:
+        PARTS[part](judge, arguments.trials)
     judge.close()
 
 

@@ -11,6 +11,7 @@ from kevolve.judge import draws as draws_room
 from kevolve.judge.draws import PROGRAMS, Draws
 from kevolve.judge.judge import Judge
 from kevolve.judge.lease import Survey
+from kevolve.judge.streams import Streams
 from kevolve.languages.language import Built
 from kevolve.program import Program
 from kevolve.verdict import Judgement, Rejected, Verdict
@@ -20,9 +21,9 @@ def test_a_draw_is_the_same_whenever_it_is_asked_for_and_whether_or_not_it_is_ke
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator = judge.operator("jagged_sum")
-    kept = Draws(operator, 7)
+    kept = Draws(operator, Streams(b"secret", 7))
     monkeypatch.setattr(draws_room, "_MOST_BYTES", 0)
-    unkept = Draws(operator, 7)
+    unkept = Draws(operator, Streams(b"secret", 7))
     first, last = operator.workloads[0], operator.workloads[-1]
     for draws, order in ((kept, (first, last)), (unkept, (last, first))):
         for workload in order:
@@ -30,7 +31,8 @@ def test_a_draw_is_the_same_whenever_it_is_asked_for_and_whether_or_not_it_is_ke
     assert kept.of(first) is kept.of(first)
     assert unkept.of(first) is not unkept.of(first)
     assert torch.equal(kept.of(first).inputs.values, unkept.of(first).inputs.values)
-    assert not torch.equal(kept.of(first).inputs.values, Draws(operator, 8).of(first).inputs.values)
+    for streams in (Streams(b"secret", 8), Streams(b"another", 7)):
+        assert not torch.equal(kept.of(first).inputs.values, Draws(operator, streams).of(first).inputs.values)
 
 
 def test_a_new_draw_comes_after_some_programs_and_for_every_confirmation(

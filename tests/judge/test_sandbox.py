@@ -18,6 +18,7 @@ from kevolve.judge.arena import Arena
 from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate, Exit, ForkServer, run_confined
 from kevolve.judge.sandbox.tiers import TIERS, find_tier
 from kevolve.judge.sandbox.worker import descendants
+from kevolve.judge.slots import SLOTS_BYTES
 from kevolve.languages.cpp.build import Cpp
 from kevolve.languages.language import Built
 
@@ -40,20 +41,23 @@ class Bench:
 
     def __init__(self, server: ForkServer, library: Path):
         self.server = server
-        self.inputs, self.outputs = Arena(1 << 20, read_only=True), Arena(1 << 20, read_only=False)
+        self.inputs = Arena(1 << 20, read_only=True, reserved=SLOTS_BYTES)
+        self.outputs = Arena(1 << 20, read_only=False)
         self.given = self.inputs.place((16,), torch.float32)
         self.given.tensor.copy_(torch.arange(16.0))
         self.answer = self.outputs.place((16,), torch.float32)
         self.child: Child = server.spawn(self.inputs.fd, self.outputs.fd, (1 << 20, 1 << 20), 1 << 29, 20)
-        with Built("", {"f": library.read_bytes()}, "f", {}).open("f") as file:
-            message = {"op": "load", "entry": "f", "arguments": ["input", "output", "scalar"]}
+        with Built("", {"f": library.read_bytes()}, "f", {}).open("f", "f") as file:
+            message = {"op": "load", "entry": "f", "arguments": 3, "calls": 1}
             assert self.child.ask(message, 10, [file.fileno()]) == {"ok": True}
-        numbers = [self.given.offset, self.answer.offset, 16]
         used = [self.inputs.next, self.outputs.next]
-        assert self.child.ask({"op": "prepare", "calls": [numbers], "used": used}, 10) == {"ok": True}
+        assert self.child.ask({"op": "map", "used": used}, 10) == {"ok": True}
+        places = zip(self.child.addresses, (self.given.offset, self.answer.offset), strict=True)
+        numbers = [*(start + offset for start, offset in places), 16]
+        self.inputs.bytes[:24].view(torch.int64).copy_(torch.tensor(numbers))
 
     def go(self, seconds: float = 5.0) -> None:
-        self.child.go(seconds)
+        self.child.go(seconds, 0, 1)
 
     def end(self) -> Exit:
         return self.server.kill()
@@ -75,7 +79,7 @@ def ends(server: ForkServer, library: Path, seconds: float = 5.0) -> Exit:
 
 def test_a_right_program_runs_and_its_output_is_seen(server: ForkServer, tmp_path: Path) -> None:
     bench = Bench(server, compiled(tmp_path, "for (long i = 0; i < count; i++) out[i] = 2 * in[i];"))
-    window, times = bench.child.go(5)
+    window, times = bench.child.go(5, 0, 1)
     assert torch.equal(bench.answer.tensor, 2 * torch.arange(16.0))
     assert 0 < sum(times) * 1e-9 < window
     bench.end()

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import torch
 
 from kevolve.judge.arena import Arena
 from kevolve.judge.baselines import BaselineFault, BaselineProcess
 from kevolve.judge.call import Arenas
 from kevolve.judge.draws import Draws
 from kevolve.judge.judge import Judge
+from kevolve.judge.streams import Streams
 from kevolve.judge.survey import Surveyor
 from kevolve.judge.survey_cache import SurveyCache
 from kevolve.operators.operator import Workload
@@ -20,7 +20,8 @@ from kevolve.operators.operator import Workload
 
 def surveyor_of(judge: Judge, process: BaselineProcess) -> Surveyor:
     arenas, operator = Arenas(judge.inputs, Arena(1 << 28, read_only=False)), judge.operator("jagged_sum")
-    return Surveyor(operator, process, arenas, Draws(operator, 0), torch.Generator().manual_seed(0))
+    streams = Streams(b"secret", 0)
+    return Surveyor(operator, process, arenas, Draws(operator, streams), judge.flush, streams)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from kevolve.devices.device import Peaks
+from kevolve.intervals import FEWEST_TO_RESAMPLE, interval_of_mean, interval_of_median
 from kevolve.judge.judge import Judge
 from kevolve.judge.lease import Survey
-from kevolve.judge.timing import MIN_PAIRS, interval_of_median
 from kevolve.languages.language import Built
 from kevolve.program import Program
 from kevolve.verdict import Judgement, Scored
@@ -17,12 +17,23 @@ from kevolve.verdict import Judgement, Scored
 
 def test_the_interval_covers_the_true_median_as_often_as_it_says() -> None:
     generator = random.Random(5)
-    for count in (MIN_PAIRS, 9, 15):
+    for count in (6, 9, 15):
         covered = 0
         for _ in range(2000):
             low, high = interval_of_median([generator.lognormvariate(0, 1) for _ in range(count)])
             covered += low <= 1.0 <= high
         assert covered / 2000 > 0.94
+
+
+def test_the_interval_of_several_workloads_covers_the_true_mean_as_often_as_it_says() -> None:
+    generator = random.Random(7)
+    for count in (FEWEST_TO_RESAMPLE, 20, 40):
+        covered = 0
+        for _ in range(400):
+            groups = [[generator.lognormvariate(0, 0.1) for _ in range(count)] for _ in range(5)]
+            low, high = interval_of_mean(groups, [2, 1, 1, 1, 1])
+            covered += low <= 1.0 <= high
+        assert covered / 400 > 0.93
 
 
 def test_the_interval_narrows_with_more_values() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from operator_cases import OPERATORS, drawn, names, number_inputs, operator_named
 
-from kevolve.operators.inputs import LENGTHS, VALUES, Rows, shifted_copy
+from kevolve.operators.inputs import LENGTHS, VALUES, Rows, mixed_copy, shifted_copy
 from kevolve.operators.operator import Inputs, Workload
 
 
@@ -249,6 +251,30 @@ def test_a_shifted_copy_goes_round_its_source(start):
     shifted_copy(source, target, start)
     assert target.tolist() == [(start + i) % 5 for i in range(13)]
     assert shifted_copy(source, torch.empty(0, dtype=torch.int64), start).tolist() == []
+
+
+@pytest.mark.parametrize("regime", [name for name, regime in VALUES.items() if regime.free_bits])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mixed_values_stay_in_their_regime_and_share_nothing_with_their_source(regime, dtype):
+    drawn = torch.empty(4000, 16)
+    VALUES[regime].fill(drawn, Rows(((0, 4000),), 4000), generator(3))
+    source = drawn.to(dtype).view(-1)
+    mixed = mixed_copy(source, torch.empty(100_000, dtype=dtype), (17, 40_017), VALUES[regime].free_bits)
+    unmixed = shifted_copy(source, torch.empty_like(mixed), 17)
+    assert mixed.isfinite().all()
+    ratio = mixed.float().abs().mean() / source.float().abs().mean()
+    assert 0.9 < float(ratio) < 1.1
+    if VALUES[regime].free_bits >> 8 * (4 - dtype.itemsize):
+        changed = (mixed != unmixed).float().mean()
+        assert float(changed) > 0.4
+        assert abs(float(mixed.double().sum() - unmixed.double().sum())) > 0
+
+
+def test_a_mixed_copy_depends_on_both_of_its_starts():
+    source = torch.randn(1000, generator=generator(1))
+    made = [mixed_copy(source, torch.empty(70_000), starts, 0x807F_FFFF) for starts in ((1, 5), (1, 6), (2, 5), (2, 6))]
+    for one, other in itertools.combinations(made, 2):
+        assert float((one == other).float().mean()) < 0.01
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

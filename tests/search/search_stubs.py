@@ -80,7 +80,14 @@ class StubLease:
         return Built(artefact, {}, program.operator, {})
 
     async def measure(
-        self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False
+        self,
+        program: Program,
+        built: Built,
+        survey: Survey,
+        seed: int,
+        *,
+        confirm: bool = False,
+        to_beat: float = 0.0,
     ) -> Judgement:
         (self.confirmed if confirm else self.judged).append(program.id)
         self.at_work.append(program.id)

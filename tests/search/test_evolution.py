@@ -113,7 +113,7 @@ def test_a_proposer_that_crashes_is_a_fault_and_not_a_refusal(tmp_path: Path) ->
 
 def test_a_speedup_that_is_no_number_is_a_fault(tmp_path: Path) -> None:
     class Dizzy(StubLease):
-        async def measure(self, program: Program, built: Built, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, built: Built, *rest: object, **more: object) -> Judgement:
             judgement = await super().measure(program, built, *rest, **more)  # type: ignore[arg-type]
             match judgement.verdict:
                 case Scored(fitness=fitness) if program.parents:
@@ -206,7 +206,7 @@ def test_a_cluster_that_is_gone_ends_the_run_even_if_the_device_never_answers(
     monkeypatch.setattr("kevolve.search.evolution.GIVE_BACK_SECONDS", 0.01)
 
     class Lost(StubLease):
-        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
             if program.parents:
                 await asyncio.sleep(3600)
             return await super().measure(program, *rest, **more)  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_saves(tmp_path: Path, number: sig
 
 def test_ctrl_c_twice_leaves_what_is_under_way_and_still_saves(tmp_path: Path) -> None:
     class Endless(StubLease):
-        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
             if program.parents:
                 signal.raise_signal(signal.SIGINT)
                 signal.raise_signal(signal.SIGINT)
@@ -282,7 +282,7 @@ def test_nothing_of_ours_runs_beside_a_timing_on_an_exclusive_device(tmp_path: P
             assert not self.at_work
             return built
 
-        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
             assert not self.at_work
             return await super().measure(program, *rest, **more)  # type: ignore[arg-type]
 
@@ -304,7 +304,7 @@ def test_builds_go_on_while_a_device_that_is_not_exclusive_measures(tmp_path: Pa
 
 def test_a_champion_is_reported_at_its_confirmed_speedup(tmp_path: Path) -> None:
     class Sobering(StubLease):
-        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
             judgement = await super().measure(program, *rest, **more)  # type: ignore[arg-type]
             if isinstance(judgement.verdict, Scored) and more.get("confirm"):
                 fitness = replace(judgement.verdict.fitness, speedup=1.25, interval=(1.2, 1.3))
@@ -325,7 +325,7 @@ def test_a_champion_is_reported_at_its_confirmed_speedup(tmp_path: Path) -> None
 
 def test_a_champion_must_be_right_on_fresh_data_too(tmp_path: Path) -> None:
     class Lucky(StubLease):
-        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
             judgement = await super().measure(program, *rest, **more)  # type: ignore[arg-type]
             if more.get("confirm") and len(self.confirmed) == 1:
                 return replace(judgement, verdict=Rejected("correctness", "wrong on a holdout workload"))

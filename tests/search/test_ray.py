@@ -70,7 +70,7 @@ def test_a_run_on_ray_is_the_run_in_one_process_and_a_dead_island_changes_nothin
         return made[0]
 
     class Assassin(StubLease):
-        async def measure(self, program: Program, built: Built, *rest: Any, **more: bool) -> Judgement:
+        async def measure(self, program: Program, built: Built, *rest: Any, **more: Any) -> Judgement:
             if len(self.judged) in (6, 13):
                 ray.kill(made[0].handles[len(self.judged) % 2])
             return await super().measure(program, built, *rest, **more)

@@ -20,6 +20,8 @@ from kevolve.judge.sandbox import confinement, worker
 from kevolve.judge.sandbox.tiers import Tier, namespaces, python_folders, system_mounts
 
 _PACKET = 1 << 20
+_STOP_STEP_SECONDS = 10e-6
+_STOP_SECONDS = 10.0  # for a child's threads to stop once they were told to
 _OUTPUT_BYTES = 1 << 20  # a program may print this much; more ends it with SIGXFSZ
 
 
@@ -57,6 +59,10 @@ class Exit:
 
 class ChildEnded(Exception):
     """The child is gone. The caller asks the server how it ended."""
+
+
+class ChildRan(ChildEnded):
+    """The child ran while it was stopped. The kernel can be made to continue a process by a timer, for example."""
 
 
 class ChildLate(Exception):
@@ -183,9 +189,14 @@ class Child:
         self.pid = 0
         self.handle = -1
         self.paused = False
+        self.ran: int | None = None  # ns, all threads, as it was found since it was paused
+        self.addresses = (0, 0)  # where the memory of inputs and of outputs begins in the child
 
     def greet(self) -> None:
-        """Wait for the child's first message and learn its process id, translated by the kernel into ours."""
+        """Wait for the child's first message and learn its process id, translated by the kernel into ours.
+
+        No program is loaded yet: the message can be believed.
+        """
         if not select.select([self.channel], [], [], 30.0)[0]:
             raise ChildLate
         packet, ancillary, _, _ = self.channel.recvmsg(_PACKET, socket.CMSG_SPACE(struct.calcsize("3i")))
@@ -194,6 +205,8 @@ class Child:
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                 self.pid = struct.unpack("3i", data)[0]
+        first, second = json.loads(packet).get("addresses", (0, 0))
+        self.addresses = (first, second)
         self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         self.handle = os.pidfd_open(self.pid)
 
@@ -201,26 +214,35 @@ class Child:
         """Stop every thread of the child: nothing it does can reach past a timed window."""
         if not self.paused:
             self._signal(signal.SIGSTOP)
-            while not self._is_still():  # a thread on another core runs on for a moment
-                continue
+            deadline = time.monotonic() + _STOP_SECONDS
+            while True:
+                time.sleep(_STOP_STEP_SECONDS)  # a thread must run to stop, perhaps on this core
+                if self._is_still():
+                    break
+                if time.monotonic() > deadline:
+                    raise ChildLate
             self.paused = True
 
     def _is_still(self) -> bool:
         """Is every thread stopped, or gone?"""
         try:
-            states = [
-                Path(task.path, "stat").read_text().rsplit(")", 1)[1].split()[0]
-                for task in os.scandir(f"/proc/{self.pid}/task")
-            ]
+            stats = self._of_threads("stat")
         except OSError:
             return not os.path.exists(f"/proc/{self.pid}/task")
-        return all(state in "TtZX" for state in states)
+        return all(stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] in b"TtZX" for stat in stats)
+
+    def check_still(self) -> None:
+        """Raises ChildRan if a child that is paused has run since it was first asked about."""
+        ran = self._thread_times()[0]
+        if self.paused and self.ran not in (None, ran):
+            raise ChildRan
+        self.ran = ran
 
     def resume(self) -> None:
         """Let the child run again."""
         if self.paused:
             self._signal(signal.SIGCONT)
-            self.paused = False
+            self.paused, self.ran = False, None
 
     def _signal(self, number: signal.Signals) -> None:
         try:
@@ -230,29 +252,55 @@ class Child:
 
     def ask(self, message: Mapping[str, Any], seconds: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Send a message, wait for the answer, pause. Raises ChildEnded or ChildLate."""
-        packet = self._exchange(json.dumps(message).encode(), seconds, descriptors)
+        self._send(json.dumps(message).encode(), descriptors)
+        packet = self._answer(seconds)
         self.pause()
         try:
-            answer: dict[str, Any] = json.loads(packet)
-        except ValueError as error:
+            answer = json.loads(packet)
+        except (ValueError, RecursionError) as error:
             raise ChildEnded from error
-        return answer
-
-    def go(self, seconds: float) -> tuple[float, list[int]]:
-        """Run the prepared calls. Returns the judge's window in seconds and the child's own times in ns."""
-        start = time.perf_counter()
-        self.resume()
-        packet = self._exchange(b"go", seconds)
-        window = time.perf_counter() - start
-        self.pause()
-        if len(packet) % 8:
+        if not isinstance(answer, dict):
             raise ChildEnded
-        return window, list(struct.unpack(f"{len(packet) // 8}q", packet))
+        return {str(name): printable(str(value)) if name == "error" else value for name, value in answer.items()}
 
-    def _exchange(self, packet: bytes, seconds: float, descriptors: Sequence[int] = ()) -> bytes:
+    def go(self, seconds: float, variant: int = 0, count: int = 0) -> tuple[float, list[int]]:
+        """Run the first `count` calls of a variant. Returns the judge's window in seconds, the child's own times in ns.
+
+        The window is open while any thread of the child can run: it begins before the child is resumed and ends when
+        all of it has been seen stopped. Nothing is ever subtracted from it.
+        """
+        self.check_still()
+        start = time.perf_counter()
+        self._send(_go(variant, count))
+        packet = self._answer(seconds)
+        self.pause()
+        window = time.perf_counter() - start
+        self.check_still()
+        return window, _times(packet)
+
+    def go_until(self, seconds: float, variant: int, count: int) -> None:
+        """Like `go`, but stopped after `seconds`, wherever the child is by then. `finish` must follow."""
+        self._send(_go(variant, count))
+        time.sleep(seconds)
+        self.pause()
+
+    def finish(self, seconds: float) -> list[int]:
+        """Let the child end what `go_until` interrupted; its own times in ns."""
         self.resume()
+        packet = self._answer(seconds)
+        self.pause()
+        return _times(packet)
+
+    def _send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send, and only then resume: one wake-up instead of two."""
         try:
             socket.send_fds(self.channel, [packet], descriptors)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChildEnded from error
+        self.resume()
+
+    def _answer(self, seconds: float) -> bytes:
+        try:
             # The handle is watched too: a grandchild may hold the channel open after the child's end.
             ready, _, _ = select.select([self.channel.fileno(), self.handle], [], [], max(seconds, 0.0))
             if not ready:
@@ -263,6 +311,61 @@ class Child:
         if not answer:
             raise ChildEnded
         return answer
+
+    def maps(self, name: str) -> bool:
+        """Is the memory file called `name` mapped to be executed? Read from the kernel, not told by the child."""
+        try:
+            lines = Path(f"/proc/{self.pid}/maps").read_text().splitlines()
+        except OSError as error:
+            raise ChildEnded from error
+        return any("x" in line.split()[1] and f"/memfd:{name} " in line for line in lines)
+
+    def waited_seconds(self) -> float:
+        """How long its threads have had to wait for a core so far, all together."""
+        return self._thread_times()[1] * 1e-9
+
+    def _thread_times(self) -> tuple[int, int]:
+        """Time on a core and time waiting for one so far, in ns, all threads together."""
+        ran = waited = 0
+        try:
+            for schedstat in self._of_threads("schedstat"):
+                one, other, _ = schedstat.split()
+                ran, waited = ran + int(one), waited + int(other)
+        except OSError as error:
+            raise ChildEnded from error
+        return ran, waited
+
+    def _of_threads(self, name: str) -> list[bytes]:
+        """The file `name` of every thread, from /proc. In few calls: this is done around every timed window."""
+        found = []
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            descriptor = os.open(f"/proc/{self.pid}/task/{task}/{name}", os.O_RDONLY)
+            found.append(os.read(descriptor, 1024))
+            os.close(descriptor)
+        return found
+
+    def forget_reads(self) -> bool:
+        """From now on `bytes_read` counts. False where the kernel does not allow that."""
+        try:
+            Path(f"/proc/{self.pid}/clear_refs").write_text("1")
+        except OSError:
+            return False
+        return True
+
+    def bytes_read(self, start: int, size: int) -> int:
+        """How much of the memory at `start` it has touched since `forget_reads`, in whole pages, by the page tables."""
+        total, is_inside = 0, False
+        try:
+            lines = Path(f"/proc/{self.pid}/smaps").read_text().splitlines()
+        except OSError as error:
+            raise ChildEnded from error
+        for line in lines:
+            first, _, rest = line.partition(" ")
+            if "-" in first and not first.endswith(":"):
+                is_inside = start <= int(first.partition("-")[0], 16) < start + size
+            elif is_inside and first == "Referenced:":
+                total += int(rest.split()[0]) << 10
+        return total
 
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads."""
@@ -281,7 +384,23 @@ class Child:
         size = os.fstat(self.log).st_size
         text = os.pread(self.log, 2000, max(0, size - 2000)).decode(errors="replace")
         os.close(self.log)
-        return text.strip()
+        return printable(text)
+
+
+def printable(text: str) -> str:
+    """What a program says, fit for a terminal: no control characters, and not for ever."""
+    kept = "".join(character for character in text if character.isprintable() or character in "\n\t")
+    return kept.strip()[:2000]
+
+
+def _go(variant: int, count: int) -> bytes:
+    return b"go" + struct.pack("qq", variant, count)
+
+
+def _times(packet: bytes) -> list[int]:
+    if len(packet) % 8:
+        raise ChildEnded
+    return list(struct.unpack(f"{len(packet) // 8}q", packet))
 
 
 def _setenv(variables: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ holds no reference, no expected output and no verdict; it forks, kills and repor
 itself, maps the judge's memory (inputs read-only), loads the program, and runs calls when told. Standard library only.
 
 Messages are JSON over a packet socket. Server: {"op": "spawn"} with four descriptors (channel, inputs, outputs,
-log), {"op": "kill"}. Child: {"op": "load"} with one descriptor, {"op": "prepare", "calls": ...}, and `go`.
+log), {"op": "kill"}. Child: {"op": "load"} with one descriptor, {"op": "map", "used": ...}, and `go`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def child(message: dict[str, Any], descriptors: list[int], confinement: ModuleTy
     if message["seccomp"]:
         confinement.seccomp()
     gc.disable()
-    channel.send(json.dumps({"hello": os.getpid()}).encode())
+    channel.send(json.dumps({"hello": os.getpid(), "addresses": [inputs.address, outputs.address]}).encode())
     converse(channel, inputs, outputs, load)
 
 
@@ -180,30 +180,33 @@ class Memory:
 
 
 def converse(channel: socket.socket, inputs: Memory, outputs: Memory, load: ModuleType) -> None:
-    """Answer the judge until it hangs up. Only `go` is ever timed."""
-    entry: Any = None
-    calls: list[Any] = []
+    """Answer the judge until it hangs up. Only `go` is ever timed: it gives a variant's number and a count of calls."""
+    variants: list[list[Any]] = []
     clock = time.perf_counter_ns
     while True:
         packet, descriptors, _, _ = socket.recv_fds(channel, _PACKET, 1)
-        if packet == b"go":
+        if packet[:2] == b"go":
+            variant, count = struct.unpack_from("qq", packet, 2)
             times = []
-            for call in calls:
+            for call in variants[variant][:count]:
                 start = clock()
                 call()
                 times.append(clock() - start)
-            channel.send(struct.pack(f"{len(times)}q", *times))
+            channel.send(struct.pack(f"{count}q", *times))
             continue
         if not packet:
             return
         message = json.loads(packet)
         try:
             if message["op"] == "load":
-                entry = load.load(descriptors[0], message["entry"], message["arguments"])
+                # The descriptor stays open: the loader takes a path that it has seen for the file that it has loaded.
+                slots = inputs.address
+                variants.append(
+                    load.load(descriptors[0], message["entry"], message["arguments"], slots, message["calls"])
+                )
             else:
                 inputs.populate(message["used"][0], writing=False)
                 outputs.populate(message["used"][1], writing=True)
-                calls = [entry(inputs.address, outputs.address, call) for call in message["calls"]]
         except Exception as error:
             channel.send(json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]}).encode())
         else:

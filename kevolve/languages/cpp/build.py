@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from kevolve.languages.cpp.headers import include_folder
+from kevolve.languages.cpp.suspicions import suspicions
 from kevolve.languages.cpp.symbols import forbidden_symbols
 from kevolve.languages.language import BuildError, Built, Confined, Target
 from kevolve.operators.operator import Operator
@@ -34,6 +35,7 @@ class Cpp:
     name = "cpp"
     suffix = ".cpp"
     load_path = Path(__file__).parent / "load.py"
+    imports: tuple[str, ...] = ()
 
     def build(self, program: Program, operator: Operator, target: Target, confined: Confined) -> Built | BuildError:
         """Compile every variant that the workloads need, then look at what the binaries import."""
@@ -57,12 +59,18 @@ class Cpp:
             return BuildError(
                 f"the program uses {', '.join(refused)}: a program may only compute, allocate memory and use OpenMP"
             )
+        sections = (confined.scratch / "sections").read_text()
         digest = hashlib.sha256(b"".join(binaries[name] for name in sorted(binaries))).hexdigest()
-        return Built(digest, binaries, operator.name, {"warnings": output[:2000], "flags": " ".join(FLAGS)})
+        facts = {
+            "warnings": output[:2000],
+            "flags": " ".join(FLAGS),
+            "suspicions": suspicions(program.source, sections),
+        }
+        return Built(digest, binaries, operator.name, facts)
 
 
 def _script(source: str, variants: list[tuple[str, str]], target: Target, include: Path) -> str:
-    """A shell script that stops at the first error: all compilations, then the imported symbols of all binaries."""
+    """A shell script that stops at the first error: all compilations, then imports and sections of the binaries."""
     lines = ["set -e"]
     for dtype, index_dtype in variants:
         name = variant(dtype, index_dtype)
@@ -70,6 +78,7 @@ def _script(source: str, variants: list[tuple[str, str]], target: Target, includ
         command = ["g++", *FLAGS, *target.flags, *macros, f"-I{include}", source, "-o", f"{name}.so"]
         lines.append(shlex.join(command))
     lines.append("nm -D --undefined-only --format=posix *.so > symbols")
+    lines.append("size -A *.so > sections")
     return "\n".join(lines)
 
 

@@ -13,22 +13,18 @@ from typing import Any
 Call = Callable[[], Any]
 
 
-def load(descriptor: int, entry: str, arguments: list[str]) -> Callable[[int, int, list[int]], Call]:
-    """The program in the open file `descriptor`. `arguments` are the kinds: input, output or scalar.
+def load(descriptor: int, entry: str, arguments: int, slots: int, calls: int) -> list[Call]:
+    """The program in the open file `descriptor`, as `calls` calls without parameters.
 
-    Returns a binder: (address of inputs, address of outputs, one number per argument) -> a call without
-    arguments. A number is an offset in bytes for a pointer and the value for a scalar.
+    Each reads its arguments when it is called: from `slots`, an address, where 64-bit values follow each other,
+    `arguments` of them for a call. They are addresses for pointers, and the values of scalars.
     """
     library = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
     function = library[entry]
     function.restype = None
 
-    def bind(inputs: int, outputs: int, numbers: list[int]) -> Call:
-        base = {"input": inputs, "output": outputs}
-        values: list[Any] = [
-            ctypes.c_int64(number) if kind == "scalar" else ctypes.c_void_p(base[kind] + number)
-            for kind, number in zip(arguments, numbers, strict=True)
-        ]
-        return functools.partial(function, *values)
+    def bound(call: int) -> Call:
+        first = slots + 8 * call * arguments
+        return functools.partial(function, *(ctypes.c_int64.from_address(first + 8 * i) for i in range(arguments)))
 
-    return bind
+    return [bound(call) for call in range(calls)]

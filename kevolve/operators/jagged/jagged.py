@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 
 from kevolve.operators.checks import FLOAT32_ROUNDOFF, Allowed, check_form
-from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, shifted_copy
+from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, mixed_copy
 from kevolve.operators.operator import Argument, Inputs, Mismatch, Operator, Outputs, Workload
 
 
@@ -43,12 +45,27 @@ class JaggedOperator(Operator):
             numbers[argument.name] = drawn
         return _placed(numbers, offsets, scalars, workload, device)
 
+    def harder(self, workload: Workload, chooser: random.Random) -> Workload | None:
+        """Values and lengths as those of any adversarial workload."""
+        others = [other for other in self.workloads if other.role == "adversarial"]
+        if not others:
+            return None
+        values, lengths = (chooser.choice(others) for _ in range(2))
+        return replace(
+            workload,
+            name=f"{workload.name} with {values.values} values and {lengths.lengths} lengths",
+            role="adversarial",
+            values=values.values,
+            lengths=lengths.lengths,
+        )
+
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
     ) -> Inputs:
-        """New lengths; every input of numbers read from a random element of the drawn one on, round and round."""
+        """New lengths; every input of numbers mixed from the drawn one, which does not tell what it adds up to."""
         drawn = {argument.name: inputs.tensors[argument.name].reshape(-1) for argument in self._number_inputs()}
-        if not VALUES[workload.values].movable or not all(map(len, drawn.values())):
+        regime = VALUES[workload.values]
+        if not regime.movable or not all(map(len, drawn.values())):
             return super().refresh(inputs, workload, rng, into)
         offsets = _draw_offsets(workload, rng)
         scalars = self._scalars(workload, offsets)
@@ -57,8 +74,8 @@ class JaggedOperator(Operator):
         for name, source in drawn.items():
             count = math.prod(shapes[name])
             flat = source.new_empty(count) if into is None else into[name][:count]
-            start = int(torch.randint(len(source), (1,), generator=rng))
-            numbers[name] = shifted_copy(source, flat, start).view(shapes[name])
+            one, other = torch.randint(len(source), (2,), generator=rng).tolist()
+            numbers[name] = mixed_copy(source, flat, (one, other), regime.free_bits).view(shapes[name])
         if into is None:
             return _placed(numbers, offsets, scalars, workload, str(inputs.offsets.device))
         return Inputs({**numbers, "offsets": into["offsets"][: len(offsets)].copy_(offsets)}, scalars)

@@ -1,0 +1,41 @@
+"""What in a C++ program deserves a close look: honest programs do it too, so it convicts nobody.
+
+The judge answers a suspicion with work: it checks an answer of every pair that it times, and stops more blocks of calls
+in the middle. What is said here is stored with the verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_OF_EVERY_LIBRARY = 64  # bytes of .data and .bss that the compiler's own start-up code takes
+_TABLE_BYTES = 16 << 10
+_CLOCKS = re.compile(r"\b(_*rdtscp?|__builtin_ia32_rdtscp?|__builtin_readcyclecounter|omp_get_w\w+|_?rdpid\w*)\b")
+_ADDRESSES = re.compile(
+    r"&\s*(?:std::|::)?(malloc|calloc|realloc|free|abort|atexit|mem\w+|str\w+|posix_memalign|omp_\w+)\b(?!\s*[([])"
+)
+_CAST_TO_CALL = re.compile(r"\(\s*\*\s*\w*\s*\)\s*\([^)]*\)\s*\)?\s*\(?\s*\(?\s*(?:u?intptr_t|size_t|u?int64_t|long)\b")
+_SECTION = re.compile(r"^\.(?P<name>data|bss|tdata|tbss|rodata)\s+(?P<size>\d+)", re.MULTILINE)
+
+
+def suspicions(source: str, sections: str) -> str:
+    """One phrase each, with semicolons between; empty if nothing is odd. `sections` is what `size -A` says."""
+    return "; ".join(_found(source, sections))
+
+
+def _found(source: str, sections: str) -> Iterator[str]:
+    sizes = {"state": 0, "tables": 0}
+    for match in _SECTION.finditer(sections):
+        kind = "tables" if match["name"] == "rodata" else "state"
+        sizes[kind] = max(sizes[kind], int(match["size"]))
+    if sizes["state"] > _OF_EVERY_LIBRARY:
+        yield f"keeps {sizes['state']} bytes of state between calls"
+    if sizes["tables"] > _TABLE_BYTES:
+        yield f"brings {sizes['tables']} bytes of tables"
+    if clock := _CLOCKS.search(source):
+        yield f"reads a clock or the core it runs on ({clock[0]})"
+    if address := _ADDRESSES.search(source):
+        yield f"takes the address of a library function ({address[1]})"
+    if _CAST_TO_CALL.search(source):
+        yield "makes a function of a number"

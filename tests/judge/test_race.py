@@ -1,0 +1,42 @@
+"""Precision is spent where it decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from kevolve.judge.race import FAIR, LOOK, Rules
+from kevolve.verdict import Fitness
+
+RULES = Rules(most=9, precise=0.02, to_beat=2.0)
+
+
+def fitness(low: float, high: float) -> Fitness:
+    return Fitness(speedup=(low + high) / 2, worst=low, interval=(low, high), roofline=0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pairs", "is_over"),
+    [
+        (0.5, 1.0, LOOK - 1, False),  # nothing is decided before the look
+        (0.5, 1.0, LOOK, True),  # surely lost
+        (0.5, 1.9, LOOK, False),  # may be nearly as good
+        (1.9, 1.95, LOOK, False),  # narrow by luck
+        (1.9, 1.95, FAIR, True),
+        (1.5, 1.9, 9, True),  # no improver: the usual number of pairs must do
+        (1.5, 2.1, 9, False),  # may be an improver
+        (1.5, 2.1, 18, True),
+    ],
+)
+def test_a_program_is_measured_as_long_as_it_may_matter(low: float, high: float, pairs: int, is_over: bool) -> None:
+    assert RULES.is_over(fitness(low, high), pairs) == is_over
+
+
+def test_a_champion_to_be_is_measured_to_the_end_however_it_looks() -> None:
+    rules = Rules(most=30, precise=0.01, may_drop=False)
+    assert not rules.is_over(fitness(0.2, 0.3), 10)
+    assert rules.is_over(fitness(0.995, 1.005), 10)
+    assert rules.is_over(fitness(0.2, 0.3), 30)
+
+
+def test_while_there_is_nothing_to_beat_nobody_has_lost() -> None:
+    assert not Rules(most=9, precise=0.02).is_over(fitness(0.1, 0.2), LOOK)
