@@ -49,6 +49,9 @@ class PolicyConfig:
 @dataclass
 class JudgeConfig:
     sandbox: str = key("auto", "never silently weaker than asked", choices=("auto", "bwrap", "landlock", "process"))
+    require: str | None = key(
+        None, "refuse to judge in a weaker sandbox than this, whatever sandbox says", choices=("bwrap", "landlock")
+    )
     build_seconds: float = key(30.0, "the compiler's time for one program", above=0)
     run_seconds: float = key(30.0, "one program on the device, all workloads together", above=0)
     memory_gib: float = key(4.0, "memory that one program may use", above=0)

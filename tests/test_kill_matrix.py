@@ -7,7 +7,7 @@
 | an island               | nothing: it is made anew from its events            | search/test_ray.py                   |
 | a proposer's process    | 4 after three deaths                                | search/test_ray.py                   |
 | the judge's worker      | nothing: the call is made again                     | judge/test_ray_lease.py              |
-| a program or its server | a verdict on it, or a fault that is tried again     | judge/test_sandbox.py                |
+| a program or its server | a verdict on it, or a fault that is tried again     | judge/test_containment.py            |
 | the raylet              | 4, and what to type                                 | search/test_ray.py                   |
 | the tracking server     | one warning; a later session writes what was missed | here, test_tracking.py               |
 | the tracking database   | one warning                                         | here, test_tracking.py               |

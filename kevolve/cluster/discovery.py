@@ -47,12 +47,16 @@ class Offer:
 
 @dataclass(frozen=True)
 class Report:
-    """What a node says of itself. `lacks` is why it has no device; `trouble` why it cannot be used at all."""
+    """What a node says of itself. `lacks` is why it has no device; `trouble` why it cannot be used at all.
+
+    `refusal` is all that there is to say where the sandbox that was asked for is not to be had.
+    """
 
     node: Node
     offers: tuple[Offer, ...] = ()
     lacks: str = ""
     trouble: str = ""
+    refusal: str = ""
 
     def __str__(self) -> str:
         return f"  {self.node}: {', '.join(offer.key for offer in self.offers) or self.trouble or self.lacks}"
@@ -80,6 +84,8 @@ def find_offers(config: Config) -> dict[str, list[Offer]]:
         )
     wanted = config.device.name
     offers = [offer for report in reports for offer in report.offers if wanted in ("auto", offer.name)]
+    if not offers and all(report.refusal for report in reports):
+        raise UsageError(reports[0].refusal)
     if not offers:
         what = "no device" if wanted == "auto" else f"no device={wanted}"
         only = f" with cluster.labels={config.cluster.labels}" if config.cluster.labels else ""
@@ -109,7 +115,8 @@ def survey_nodes(config: Config, alive: Sequence[Node]) -> list[Report]:
 def _ask(nodes: Sequence[Node], config: Config) -> list[Report]:
     # No cores: a node at work answers, too.
     task = ray.remote(num_cpus=0, max_retries=0)(look)
-    asked = [task.options(**node.pin()).remote(config.device.name, config.judge.sandbox) for node in nodes]
+    judge = config.judge
+    asked = [task.options(**node.pin()).remote(config.device.name, judge.sandbox, judge.require) for node in nodes]
     answered, _ = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS) if asked else ([], [])
     return [
         _report(node, reference)
@@ -127,17 +134,17 @@ def _report(node: Node, reference: Any) -> Report:
     if found.version != version():
         return Report(node, trouble=f"it has another kevolve ({found.version}, and here is {version()}).")
     if found.tier is None:
-        return Report(node, lacks=found.lacks)
+        return Report(node, lacks=found.lacks.partition("\n")[0], refusal=found.lacks)
     offers = [Offer(*device[:3], found.tier, device[3], node) for device in found.devices]
     return Report(node, tuple(offers), found.lacks)
 
 
-def look(device_name: str, sandbox: str) -> Found:
+def look(device_name: str, sandbox: str, require: str | None) -> Found:
     """Runs on the node: what is here?"""
     try:
-        tier, lacks = find_tier(sandbox), ""
+        tier, lacks = find_tier(sandbox, require), ""
     except UsageError as error:
-        return Found(version(), (), None, _first_line(error))
+        return Found(version(), (), None, str(error))
     devices: list[Device] = []
     for name in dict.fromkeys((device_name, "auto")):
         try:

@@ -21,20 +21,28 @@ def sandbox(config: Config) -> Iterator[Finding]:
     from kevolve.judge.sandbox.confinement import landlock_abi
     from kevolve.judge.sandbox.tiers import bwrap_path, find_tier
 
-    asked = config.judge.sandbox
+    asked, require = config.judge.sandbox, config.judge.require
     try:
-        tier = find_tier(asked)
+        tier = find_tier(asked, require)
     except UsageError as error:
-        yield Finding("sandbox", str(error).replace("\n", " "), "judge.sandbox=auto", needed=True)
+        mend = "judge.sandbox=auto" if require is None else "judge.require=null accepts less"
+        yield Finding("sandbox", str(error).replace("\n", " "), mend, needed=True)
         return
     abi = landlock_abi()
-    yield Finding("sandbox", f"{tier.describe()} (judge.sandbox={asked}, Landlock version {max(0, abi) or 'none'})")
+    keys = f"judge.sandbox={asked}, judge.require={require or 'null'}"
+    yield Finding("sandbox", f"{tier.describe()} ({keys}, Landlock version {max(0, abi) or 'none'})")
     for name, reason in tier.why_not.items():
         mend = _mend(name, bool(bwrap_path()))
         yield Finding("sandbox", f"without {name}: {reason}", f"{mend}; programs run less confined (SECURITY.md)")
 
 
 def _mend(name: str, has_bwrap: bool) -> str:
+    from kevolve.judge.sandbox.tiers import NESTED, SUPERVISED
+
+    if name == NESTED:
+        return "an AppArmor profile or container that lets bubblewrap's namespaces nest"
+    if name == SUPERVISED:
+        return "Linux 5.14 or newer, or a container that does not filter its calls"
     if name != "bwrap":
         return "a kernel of 5.13 or newer with Landlock, or a container that does not filter its calls"
     if not has_bwrap:

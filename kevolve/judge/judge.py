@@ -81,7 +81,7 @@ class Judge:
         torch.set_num_threads(1)  # the judge's own work is small: threads that wait for each other only slow it down
         self.device = device
         self.settings = settings
-        self.tier: Tier = find_tier(settings.sandbox)
+        self.tier: Tier = find_tier(settings.sandbox, settings.require)
         self.lock = MachineLock(device.key)
         with self.lock:
             self.peaks = device.peaks()

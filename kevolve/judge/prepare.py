@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kevolve.config import JudgeConfig
-from kevolve.judge.sandbox.process import run_confined
+from kevolve.judge.sandbox.command import run_confined
+from kevolve.judge.sandbox.process import printable
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.judge.screen import screen
 from kevolve.languages.language import BuildError, Built, Target
@@ -53,7 +54,7 @@ def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig)
     except OSError as error:
         return Fault("toolchain", f"the build could not run: {error}")
     if isinstance(built, BuildError):
-        return Rejected("build", built.reason, built.detail)
+        return Rejected("build", printable(built.reason), printable(built.detail, 4000))
     return built
 
 

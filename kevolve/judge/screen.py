@@ -29,6 +29,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(_next)?\b[ \t]*(?P<what>[^\n]*)", 
 _ASSEMBLY = re.compile(r"\b(asm|__asm|__asm__)\b")
 _EMBED = re.compile(r"^[ \t]*#[ \t]*embed\b", re.MULTILINE)
 _OTHER_SPELLING = re.compile(r"%:|\?\?=")  # of #, which the patterns here would not see
+_CACHES = re.compile(r"\b(?:_mm_|__builtin_ia32_)?(?:clflush\w*|clwb|cldemote)\b")
 _PLACED = re.compile(r"\bsection\s*\(")
 
 
@@ -59,6 +60,8 @@ def screen(program: Program) -> Rejected | None:
         return Rejected(
             "screen", "a section attribute is not allowed: where code and data lie is the linker's business"
         )
+    if _CACHES.search(code):
+        return Rejected("screen", "emptying caches is not allowed: the next program would pay for it")
     if _EMBED.search(code):
         return Rejected("screen", "#embed is not allowed")
     return None

@@ -30,17 +30,23 @@ def spot_check(watch: Stopwatch, trial: Trial) -> None:
     child, inputs = watch.runner.child, watch.arenas.inputs
     placed = watch.fresh(trial.workload, trial.calls)
     is_counted = child.forget_reads()
+    mapped = child.referenced(inputs.fd)[1]
     share = watch.streams.decisions.uniform(_EARLIEST, _LATEST)
     with watch.runner.run_until(share * median(trial.program) * trial.calls, trial.workload, placed):
-        read = child.bytes_read(child.addresses[0], inputs.size) if is_counted else 0
+        read, still_mapped = child.referenced(inputs.fd)
+        broken = [name for call in placed for name in call.broken_guards(watch.arenas)]
         seen = [{name: as_bytes(part).clone() for name, part in call.answer().items()} for call in placed]
     done = [_is_final(call, then) for call, then in zip(placed, seen, strict=True)]
     under_way = done.index(False) if False in done else len(done)
     early = [later for later in range(under_way + 1, len(placed)) if not _is_untouched(placed[later], seen[later])]
+    if broken:
+        raise Rejection(Rejected("timing", f"writes outside {broken[0]} on {trial.workload.name}, if only for a while"))
+    if still_mapped < mapped:
+        raise Rejection(Rejected("timing", f"changes how its inputs are mapped on {trial.workload.name}"))
     if early:
         raise _together(trial, f"written into the outputs of call {early[0] + 1}", under_way)
     allowed = _input_bytes(placed[: under_way + 1]) + SLOTS_BYTES + _READ_BESIDE_BYTES
-    if read > allowed:
+    if is_counted and read > allowed:
         raise _together(
             trial, f"read {read >> 10} KiB of inputs, where its calls so far have {allowed >> 10} KiB", under_way
         )

@@ -35,6 +35,7 @@ _CLOCK_OVERHEAD_SECONDS = 0.0005
 _DISTURBED_SHARE = 0.05  # of its window that the baseline waited for a core
 _CHECKED_WHOLE = 0.15  # of the checked blocks: whole answers, as of the first block
 _CHECKED_CALLS = 8  # whose whole answers are checked
+_ALONE, _CLOCK_STEP_SECONDS = 0.5, 2e-6  # of the time that is possible: what one call must take by itself
 _STRIKING = 1.1  # times the best ratio of a pair that was checked
 _MOST_DISTURBED = 3  # pairs of a workload that are taken anew, and one more for each that counts
 
@@ -49,6 +50,8 @@ class Trial:
     program: list[float] = field(default_factory=list)
     against: list[float] = field(default_factory=list)
     own_clock: list[float] = field(default_factory=list)  # child's own time / judge's window, overhead allowed for
+    own_ns: list[int] = field(default_factory=list)  # of each call of the last block, by the child's clock
+    quickest: float = 0.0  # bytes per second of the call that took least for what it must move, by the same clock
     checked: float = 0.0  # the best ratio of a pair of which something was checked
     disturbed: int = 0
     moved: float = 0.0
@@ -120,10 +123,10 @@ class Stopwatch:
             for windows in (trial.program, trial.against, trial.own_clock):
                 windows.pop()
         costs = [self.operator.cost(call.given) for call in placed]
-        trial.moved, trial.flops = (
-            sum(c.bytes for c in costs) / trial.calls,
-            sum(c.flops for c in costs) / trial.calls,
-        )
+        trial.moved = sum(cost.bytes for cost in costs) / trial.calls
+        trial.flops = sum(cost.flops for cost in costs) / trial.calls
+        alone = [c.bytes / (ns * 1e-9 + _CLOCK_STEP_SECONDS) for c, ns in zip(costs, trial.own_ns, strict=True)]
+        trial.quickest = max(trial.quickest, *alone)
         self._check_some(trial, placed)
 
     def _check_some(self, trial: Trial, placed: list[Call]) -> None:
@@ -185,6 +188,7 @@ class Stopwatch:
         window, times = self.runner.run(trial.workload, placed)
         self.busy_seconds += window
         trial.program.append(window / len(placed))
+        trial.own_ns = times
         own = sum(times) * 1e-9
         trial.own_clock.append(own / window if own > window else min(1.0, (own + _CLOCK_OVERHEAD_SECONDS) / window))
         return False
@@ -199,18 +203,22 @@ class Stopwatch:
 
     def _possible(self, trial: Trial) -> None:
         """Raises Rejection if the machine cannot do it in that time, the peaks measured once more to be sure."""
-        time_s, name = median(trial.program), trial.workload.name
-
-        def fastest_s(peaks: Peaks) -> float:
-            return max(trial.moved / peaks.cache_read_bytes_per_s, trial.flops / peaks.flops_per_s)
-
-        if time_s < fastest_s(self.peaks) * (1 - _PHYSICS_SLACK):
+        reason = self._impossible(trial)
+        if reason:
             self.peaks = self.peaks_again()
-        if time_s < fastest_s(self.peaks) * (1 - _PHYSICS_SLACK):
-            raise Rejection(
-                Rejected(
-                    "timing",
-                    f"impossibly fast on {name}: {time_s * 1e6:.1f} us a call, but this machine cannot"
-                    f" do the work in less than {fastest_s(self.peaks) * 1e6:.1f} us",
-                )
+            reason = self._impossible(trial)
+        if reason:
+            raise Rejection(Rejected("timing", reason))
+
+    def _impossible(self, trial: Trial) -> str:
+        """Why the machine cannot do that, or nothing."""
+        time_s, name = median(trial.program), trial.workload.name
+        fastest_s = max(trial.moved / self.peaks.cache_read_bytes_per_s, trial.flops / self.peaks.flops_per_s)
+        if time_s < fastest_s * (1 - _PHYSICS_SLACK):
+            return (
+                f"impossibly fast on {name}: {time_s * 1e6:.1f} us a call, but this machine cannot do the work in less"
+                f" than {fastest_s * 1e6:.1f} us"
             )
+        if trial.quickest > self.peaks.cache_read_bytes_per_s / _ALONE:
+            return f"works on several calls at a time on {name}: some of them are too short for what they must read"
+        return ""

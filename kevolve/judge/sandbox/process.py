@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kevolve.judge.sandbox import confinement, worker
-from kevolve.judge.sandbox.tiers import Tier, namespaces, python_folders, system_mounts
+from kevolve.judge.sandbox import confinement, opens, worker
+from kevolve.judge.sandbox.tiers import Tier, namespaces, python_folders, system_mounts, variables_of_its_own
 
 _PACKET = 1 << 20
 _STOP_STEP_SECONDS = 10e-6
@@ -43,8 +43,8 @@ class Exit:
         """One sentence for the program's author. `memory_bytes` is what it was allowed."""
         if self.signal == signal.SIGSYS:
             return (
-                "made a system call that a program may not make"
-                " (starting a process, opening a socket, signalling or inspecting another process)"
+                "made a system call that no program needs (to start, signal or inspect another process, open a socket,"
+                " share memory, change the clock, its priority or its rights, or reach into the kernel)"
             )
         if self.signal == signal.SIGXFSZ:
             return f"printed or wrote more than {_OUTPUT_BYTES >> 20} MiB"
@@ -81,42 +81,50 @@ class ForkServer:
         self.tier = tier
         self.read = [*python_folders(), "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu"]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        kernel_settings = os.open("/proc/sys/kernel", os.O_PATH)
         settings = {
             "control": theirs.fileno(),
+            "kernel_settings": kernel_settings,
             "confinement": confinement.__file__,
+            "opens": opens.__file__,
             "load": str(load_path.resolve()),
             "own_namespace": tier.name == "bwrap",
+            "namespaces": tier.nested,
             "imports": list(imports),
         }
         command = [sys.executable, "-I", worker.__file__, json.dumps(settings)]
         variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}
         if tier.name == "bwrap":
-            files = [confinement.__file__, worker.__file__, str(load_path.resolve())]
+            files = [confinement.__file__, opens.__file__, worker.__file__, str(load_path.resolve())]
             command = [
                 tier.bwrap,
                 *namespaces(),
                 *system_mounts([*python_folders(), *files]),
-                *_setenv(variables),
+                *variables_of_its_own(variables),
                 "--",
                 *command,
             ]
         self.process = subprocess.Popen(
             command,
             env=variables,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(theirs.fileno(), kernel_settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
         theirs.close()
+        os.close(kernel_settings)
         self.control = ours
         self.child: Child | None = None
         self._expect(60.0)
 
     def _expect(self, seconds: float) -> dict[str, Any]:
         if select.select([self.control], [], [], seconds)[0]:
-            packet = self.control.recv(_PACKET)
+            try:
+                packet = self.control.recv(_PACKET)
+            except ConnectionResetError:  # it died with our message unread
+                packet = b""
             if packet:
                 answer: dict[str, Any] = json.loads(packet)
                 return answer
@@ -140,6 +148,7 @@ class ForkServer:
             "outputs_bytes": sizes[1],
             "landlock": self.tier.landlock,
             "seccomp": self.tier.seccomp,
+            "supervised": self.tier.supervised,
             "read": self.read,
             "limits": {"memory_bytes": memory_bytes, "file_bytes": _OUTPUT_BYTES, "cpu_seconds": cpu_seconds},
         }
@@ -345,27 +354,31 @@ class Child:
         return found
 
     def forget_reads(self) -> bool:
-        """From now on `bytes_read` counts. False where the kernel does not allow that."""
+        """From now on `referenced` counts. False where the kernel does not allow that."""
         try:
             Path(f"/proc/{self.pid}/clear_refs").write_text("1")
         except OSError:
             return False
         return True
 
-    def bytes_read(self, start: int, size: int) -> int:
-        """How much of the memory at `start` it has touched since `forget_reads`, in whole pages, by the page tables."""
-        total, is_inside = 0, False
+    def referenced(self, memory: int) -> tuple[int, int]:
+        """Of the memory file with descriptor `memory`: bytes touched since `forget_reads`, and bytes mapped, in pages.
+
+        By the child's page tables, wherever it has mapped the file.
+        """
+        inode = str(os.fstat(memory).st_ino)
+        found, is_inside = {"Referenced:": 0, "Rss:": 0}, False
         try:
             lines = Path(f"/proc/{self.pid}/smaps").read_text().splitlines()
         except OSError as error:
             raise ChildEnded from error
         for line in lines:
-            first, _, rest = line.partition(" ")
-            if "-" in first and not first.endswith(":"):
-                is_inside = start <= int(first.partition("-")[0], 16) < start + size
-            elif is_inside and first == "Referenced:":
-                total += int(rest.split()[0]) << 10
-        return total
+            words = line.split()
+            if not words[0].endswith(":"):
+                is_inside = len(words) > 4 and words[4] == inode
+            elif is_inside and words[0] in found:
+                found[words[0]] += int(words[1]) << 10
+        return found["Referenced:"], found["Rss:"]
 
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads."""
@@ -387,10 +400,10 @@ class Child:
         return printable(text)
 
 
-def printable(text: str) -> str:
-    """What a program says, fit for a terminal: no control characters, and not for ever."""
+def printable(text: str, most: int = 2000) -> str:
+    """What a program says, or a compiler about it, fit for a terminal: no control characters, and not for ever."""
     kept = "".join(character for character in text if character.isprintable() or character in "\n\t")
-    return kept.strip()[:2000]
+    return kept.strip()[:most]
 
 
 def _go(variant: int, count: int) -> bytes:
@@ -401,85 +414,3 @@ def _times(packet: bytes) -> list[int]:
     if len(packet) % 8:
         raise ChildEnded
     return list(struct.unpack(f"{len(packet) // 8}q", packet))
-
-
-def _setenv(variables: Mapping[str, str]) -> list[str]:
-    return [word for name, value in variables.items() for word in ("--setenv", name, value)]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A confined command's end."""
-
-    status: int
-    output: str
-    timed_out: bool
-
-
-def run_confined(
-    tier: Tier, command: Sequence[str], scratch: Path, *, read: Sequence[str], seconds: float, memory_bytes: int
-) -> Finished:
-    """Run a compiler on hostile input: reads the system and `read`, writes `scratch` only, no network, one deadline."""
-    settings = {
-        "memory_bytes": memory_bytes,
-        "file_bytes": 256 << 20,
-        "cpu_seconds": int(seconds) + 1,
-        "landlock": tier.landlock,
-        "seccomp": tier.seccomp,
-        "read": [
-            "/usr",
-            "/bin",
-            "/lib",
-            "/lib64",
-            "/etc/ld.so.cache",
-            "/etc/alternatives",
-            "/proc",
-            *read,
-            *python_folders(),
-        ],
-        "write": [str(scratch), "/dev/null"],
-    }
-    variables = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "TMPDIR": str(scratch),
-        "HOME": str(scratch),
-    }
-    whole = [sys.executable, "-I", confinement.__file__, json.dumps(settings), "--", *command]
-    if tier.name == "bwrap":
-        mounts = system_mounts([*python_folders(), confinement.__file__, *read])
-        whole = [
-            tier.bwrap,
-            *namespaces(),
-            *mounts,
-            "--bind",
-            str(scratch),
-            str(scratch),
-            *_setenv(variables),
-            "--",
-            *whole,
-        ]
-    process = subprocess.Popen(
-        whole,
-        env=variables,
-        cwd=scratch,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=seconds)
-        return Finished(process.returncode, output[-20000:].decode(errors="replace"), False)
-    except subprocess.TimeoutExpired:
-        _kill_session(process)
-        return Finished(-1, "", True)
-
-
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    for pid in [process.pid, *worker.descendants(process.pid)]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    process.wait()

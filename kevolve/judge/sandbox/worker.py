@@ -11,6 +11,7 @@ log), {"op": "kill"}. Child: {"op": "load"} with one descriptor, {"op": "map", "
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -18,15 +19,19 @@ import json
 import mmap
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 _PACKET = 1 << 20
+_THREADS = 1024  # of one child
+_OTHER_THREADS = 4096  # that the same user may start beside it
 
 
 def _load_file(name: str, path: str) -> ModuleType:
@@ -39,53 +44,120 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 class Server:
-    """Forks one child at a time; kills it with everything it started."""
+    """Forks one child at a time; ends it with everything it started."""
 
-    def __init__(self, control: socket.socket, confinement: ModuleType, load: ModuleType, own_namespace: bool):
+    def __init__(self, control: socket.socket, settings: dict[str, Any]):
         self.control = control
-        self.confinement = confinement
-        self.load = load
-        self.own_namespace = own_namespace
-        self.child = 0
+        self.confinement = _load_file("confinement", settings["confinement"])
+        self.opens = _load_file("opens", settings["opens"])
+        self.load = _load_file("load", settings["load"])
+        self.own_namespace = settings["own_namespace"]  # does the server see nobody's processes but its own?
+        self.kernel_settings = settings["kernel_settings"]  # /proc/sys/kernel, open
+        self.threads = _THREADS
+        if not self.own_namespace:  # there the kernel counts all threads of the user, so those of others must fit in
+            self.threads += _OTHER_THREADS + threads_of(os.getuid() or self.confinement.NOBODY)
+        self.secluded = settings["namespaces"]  # has each child namespaces of its own?
+        self.child = 0  # then: the process that made them
+        self.line: socket.socket  # and this leads to the first process in them
+        self.listening: list[int] = []  # to the files that the child wants to open, where the server does that for it,
+        self.read: list[str] = []  # below these
 
     def serve(self) -> None:
+        self.make_namespaces()
         self.control.send(json.dumps({"ready": True, "pid": os.getpid()}).encode())
         while True:
+            ready, _, _ = select.select([self.control.fileno(), *self.listening], [], [])
+            if self.control.fileno() not in ready:
+                if not self.opens.answer(*self.listening, self.read):
+                    self.stop_listening()
+                continue
             packet, descriptors, _, _ = socket.recv_fds(self.control, _PACKET, 8)
             if not packet:
                 return
             message = json.loads(packet)
             if message["op"] == "spawn":
+                message["limits"]["threads"] = self.threads
                 self.spawn(message, descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
             else:
                 self.control.send(json.dumps(self.kill()).encode())
+                self.make_namespaces()
 
     def spawn(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        self.child = os.fork()
-        if self.child == 0:
-            self.control.close()
-            code = 70
-            try:
-                child(message, descriptors, self.confinement, self.load)
-                code = 0
-            finally:
-                os._exit(code)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        if self.secluded:
+            with contextlib.suppress(OSError):  # nobody there: the judge hears of it when it asks
+                socket.send_fds(self.line, [json.dumps(message).encode()], descriptors)
+            return
+        self.line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def run() -> None:
+            for inherited in (self.control, self.line):
+                inherited.close()
+            self.become_child(message, descriptors, line)
+
+        self.child = fork(run, descriptors[-1])
+        line.close()
+        if message["supervised"]:
+            _, self.listening, _, _ = socket.recv_fds(self.line, 1, 1)
+            self.read = message["read"]
+
+    def become_child(self, message: dict[str, Any], descriptors: list[int], line: socket.socket) -> None:
+        os.close(self.kernel_settings)
+        child(message, descriptors, line, self.confinement, self.load)
+
+    def make_namespaces(self) -> None:
+        """Those of the next child, while nobody waits for them: that takes three times as long as to fork."""
+        if self.secluded:
+            if self.child:
+                os.waitpid(self.child, 0)
+            self.line, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.child = fork(lambda: self.seclude(line), sys.stderr.fileno())
+            line.close()
+
+    def seclude(self, line: socket.socket) -> None:
+        """Make the namespaces and stay until they end; who makes a PID namespace is not in it."""
+        self.line.close()  # the server's end
+        self.control.close()
+        self.confinement.prctl(self.confinement.PR_SET_PDEATHSIG, signal.SIGKILL)
+        self.confinement.own_namespaces()
+        first = fork(lambda: self.keep(line), sys.stderr.fileno())
+        line.close()
+        os.waitpid(first, 0)
+
+    def keep(self, line: socket.socket) -> None:
+        """The first process of the namespaces: with its end, however it comes, the kernel ends all others there."""
+        self.confinement.prctl(self.confinement.PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # the resource limit is there, too
+            self.confinement.bound_processes(self.kernel_settings, _THREADS)
+        packet, descriptors, _, _ = socket.recv_fds(line, _PACKET, 8)
+        if packet:
+            pid = fork(lambda: self.become_child(json.loads(packet), descriptors, line), descriptors[-1])
+            for descriptor in descriptors:
+                os.close(descriptor)
+            line.recv(1)  # when the child is to end, or the server has
+            ended = end(pid)
+            line.send(json.dumps({**ended, "orphans": end_others()}).encode())
 
     def kill(self) -> dict[str, Any]:
         """End the child and all it started; say how the child itself ended."""
-        ended, status, usage = os.wait4(self.child, os.WNOHANG)
-        if ended != self.child:
-            os.kill(self.child, signal.SIGKILL)  # a child that is dying already keeps the status it is dying of
-            _, status, usage = os.wait4(self.child, 0)
-        orphans = self.kill_orphans()
-        return {
-            "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-            "peak_bytes": usage.ru_maxrss * 1024,
-            "orphans": orphans,
-        }
+        report = b""
+        if self.secluded:
+            with contextlib.suppress(OSError):  # the first process of the namespaces has ended
+                self.line.send(b"x")
+                report = self.line.recv(_PACKET)
+        self.line.close()
+        self.stop_listening()
+        if report:
+            ended: dict[str, Any] = json.loads(report)
+        else:
+            ended = {**end(self.child), "orphans": self.kill_orphans()}
+            self.child = 0
+        return ended
+
+    def stop_listening(self) -> None:
+        while self.listening:
+            os.close(self.listening.pop())
 
     def kill_orphans(self) -> int:
         """Every process that the child left, however far it removed itself: the server is their subreaper."""
@@ -110,6 +182,48 @@ class Server:
                     break
 
 
+def fork(run: Callable[[], None], log: int) -> int:
+    """A process that does `run` and nothing else. What goes wrong in it can be read in `log`."""
+    pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            run()
+            code = 0
+        except BaseException as error:
+            os.write(log, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(code)
+    return pid
+
+
+def end(pid: int) -> dict[str, Any]:
+    """End a child of this process, and say how it ended: one that is dying already keeps the status it is dying of."""
+    ended, status, usage = os.wait4(pid, os.WNOHANG)
+    if ended != pid:
+        os.kill(pid, signal.SIGKILL)
+        _, status, usage = os.wait4(pid, 0)
+    return {
+        "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        "peak_bytes": usage.ru_maxrss * 1024,
+    }
+
+
+def end_others() -> int:
+    """For the first process of a PID namespace: end all the others there, and say how many they were."""
+    assert os.getpid() == 1
+    count = 0
+    while True:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return count
+        count += 1
+
+
 def descendants(root: int) -> list[int]:
     """Live processes below `root`, from /proc."""
     parents: dict[int, list[int]] = {}
@@ -130,11 +244,23 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def child(message: dict[str, Any], descriptors: list[int], confinement: ModuleType, load: ModuleType) -> None:
+def threads_of(user: int) -> int:
+    """Threads that a user has on this machine, as far as /proc shows them."""
+    count = 0
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == user:
+                    count += len(os.listdir(f"/proc/{entry}/task"))
+    return count
+
+
+def child(
+    message: dict[str, Any], descriptors: list[int], line: socket.socket, confinement: ModuleType, load: ModuleType
+) -> None:
     """The life of a disposable child, from fork to the end of its channel."""
     channel_fd, inputs_fd, outputs_fd, log_fd = descriptors
     os.setsid()
-    confinement.prctl(confinement.PR_SET_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGXFSZ, signal.SIGPIPE, signal.SIGINT):  # Python ignores the first two, the server the third
         signal.signal(number, signal.SIG_DFL)
     with open(os.devnull) as nothing:
@@ -144,10 +270,18 @@ def child(message: dict[str, Any], descriptors: list[int], confinement: ModuleTy
     channel = socket.socket(fileno=channel_fd)
     inputs = Memory(inputs_fd, message["inputs_bytes"], mmap.PROT_READ)
     outputs = Memory(outputs_fd, message["outputs_bytes"], mmap.PROT_READ | mmap.PROT_WRITE)
-    limits = message["limits"]
-    confinement.limit(limits["memory_bytes"], limits["file_bytes"], limits["cpu_seconds"])
+    confinement.limit(**message["limits"])
     if message["landlock"]:
         confinement.landlock(message["read"], ["/dev/null"])
+    confinement.drop_capabilities(as_nobody=True)
+    # Both are lost with the privileges. The judge reads in /proc what its child does; nobody else has the right to.
+    confinement.prctl(confinement.PR_SET_DUMPABLE, 1)
+    confinement.prctl(confinement.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if message["supervised"]:
+        listener = confinement.supervise_opens()
+        socket.send_fds(line, [b"x"], [listener])
+        os.close(listener)
+    line.close()
     if message["seccomp"]:
         confinement.seccomp()
     gc.disable()
@@ -215,16 +349,17 @@ def converse(channel: socket.socket, inputs: Memory, outputs: Memory, load: Modu
 
 def main(settings: dict[str, Any]) -> None:
     control = socket.socket(fileno=settings["control"])
-    confinement = _load_file("confinement", settings["confinement"])
-    load = _load_file("load", settings["load"])
+    server = Server(control, settings)
+    confinement = server.confinement
     confinement.prctl(confinement.PR_SET_PDEATHSIG, signal.SIGKILL)
     confinement.prctl(confinement.PR_SET_CHILD_SUBREAPER, 1)
+    confinement.prctl(confinement.PR_SET_DUMPABLE, 0)  # no child can look into the server, where files are not confined
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C on the terminal is the driver's to answer
     for name in settings["imports"]:
         importlib.import_module(name)
     gc.freeze()
-    Server(control, confinement, load, settings["own_namespace"]).serve()
+    server.serve()
 
 
 if __name__ == "__main__":
