@@ -64,8 +64,17 @@ class Arena:
         tensor = self.bytes[start:end].view(dtype).view(shape) if count else torch.empty(shape, dtype=dtype)
         return Region(start, tensor)
 
+    def place_last(self, shape: tuple[int, ...], dtype: torch.dtype) -> Region:
+        """Room for a tensor at the very end of the memory: whoever goes past its end in a child is ended by SIGBUS."""
+        start = self.size - torch.Size(shape).numel() * dtype.itemsize
+        if start < self.next:
+            raise MemoryError(f"an arena of {self.size >> 20} MiB is too small")
+        return Region(
+            start, self.bytes[start:].view(dtype).view(shape) if start < self.size else torch.empty(shape, dtype=dtype)
+        )
+
     def around(self, region: Region) -> tuple[torch.Tensor, torch.Tensor]:
-        """The guard zones before and after a region, as views."""
+        """The guard zones before and after a region, as views; there is none after the end of the memory."""
         end = region.offset + region.tensor.numel() * region.tensor.element_size()
         return self.bytes[region.offset - GUARD_BYTES : region.offset], self.bytes[end : end + GUARD_BYTES]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -72,15 +72,22 @@ class Call:
         ]
 
 
-def place(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas) -> Call:
-    """Copy `given` into shared memory and make room for outputs, poisoned and guarded."""
+def place(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas, *, fenced: bool = False) -> Call:
+    """Copy `given` into shared memory and make room for outputs, poisoned and guarded.
+
+    `fenced`: the largest input and the last output end where the memory does, so that nothing can be borrowed behind
+    them, not even for a moment. A guard zone tells only of what is still there when it is looked at.
+    """
     shift = 1 if workload.layout == "misaligned" else 0
     inputs = {}
+    last = max(given.tensors, key=lambda name: given.tensors[name].nbytes) if fenced else ""
     for name, tensor in given.tensors.items():
-        region = arenas.inputs.place(tuple(tensor.shape), tensor.dtype, shift=shift)
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        at_end = name == last and not shift
+        region = arenas.inputs.place_last(shape, dtype) if at_end else arenas.inputs.place(shape, dtype, shift=shift)
         region.tensor.copy_(tensor)
         inputs[name] = region
-    return _with_outputs(operator, workload, given, inputs, arenas, shift)
+    return _with_outputs(operator, workload, given, inputs, arenas, shift, fenced=fenced)
 
 
 def place_fresh(operator: Operator, workload: Workload, drawn: Inputs, rng: torch.Generator, arenas: Arenas) -> Call:
@@ -95,15 +102,25 @@ def place_fresh(operator: Operator, workload: Workload, drawn: Inputs, rng: torc
 
 
 def _with_outputs(
-    operator: Operator, workload: Workload, given: Inputs, inputs: Mapping[str, Region], arenas: Arenas, shift: int
+    operator: Operator,
+    workload: Workload,
+    given: Inputs,
+    inputs: Mapping[str, Region],
+    arenas: Arenas,
+    shift: int,
+    *,
+    fenced: bool = False,
 ) -> Call:
     for region in inputs.values():
         for zone in arenas.inputs.around(region):
             zone.fill_(_NAN_BYTE)
     outputs, poison = {}, {}
     dtypes = output_dtypes(operator, workload)
-    for name, shape in operator.output_shapes(given).items():
-        region = outputs[name] = arenas.outputs.place(shape, dtypes[name], shift=shift)
+    shapes = operator.output_shapes(given)
+    for name, shape in shapes.items():
+        at_end = fenced and not shift and name == list(shapes)[-1]
+        place_it = arenas.outputs.place_last if at_end else partial(arenas.outputs.place, shift=shift)
+        region = outputs[name] = place_it(shape, dtypes[name])
         poison[name] = _poisoned(region.tensor)
         for zone in arenas.outputs.around(region):
             zone.copy_(_noise(len(zone)))

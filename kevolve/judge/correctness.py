@@ -162,7 +162,7 @@ def check_all(operator: Operator, runner: Runner, draws: Draws, harder: int) -> 
         runner.arenas.reset()
         draw = draws.of(workload)
         runner.load(workload)
-        call = place(operator, workload, draw.inputs, runner.arenas)
+        call = place(operator, workload, draw.inputs, runner.arenas, fenced=workload.role == "adversarial")
         runner.reach()
         runner.run(workload, [call])
         check_guards(workload, call, runner.arenas, "correctness")

@@ -223,7 +223,6 @@ class Judge:
             trying.streams, 1.0 if trying.closely else _CHECKED_SHARE,
         )  # fmt: skip
         trials = []
-        cpu_before = runner.child.cpu_seconds()
         for workload in operator.workloads:
             if workload.role == "adversarial" or (workload.role == "holdout" and not trying.confirm):
                 continue
@@ -237,7 +236,7 @@ class Judge:
             watch.believable(trial)
             for _ in range(_SPOT_CHECKS if trying.closely else trying.streams.decisions.randrange(2)):
                 spot_check(watch, trial)
-        cores_used = (runner.child.cpu_seconds() - cpu_before) / watch.busy_seconds
+        cores_used = watch.cpu_seconds / watch.busy_seconds
         cores = int(self.device.environment().get("OMP_NUM_THREADS", "1"))
         measurements = [watch.measurement(trial) for trial in trials]
         return Scored(
@@ -248,8 +247,8 @@ class Judge:
 
     def _rules(self, trying: Trying) -> Rules:
         if trying.confirm:
-            return Rules(self.settings.confirm_pairs, _PRECISE_WHEN_CONFIRMED, may_drop=False)
-        return Rules(self.settings.max_pairs, _PRECISE, trying.to_beat)
+            return Rules(_half(self.settings.confirm_pairs), _PRECISE_WHEN_CONFIRMED, may_drop=False)
+        return Rules(_half(self.settings.max_pairs), _PRECISE, trying.to_beat)
 
     def operator(self, name: str) -> Operator:
         """The operator, loaded once."""
@@ -286,6 +285,10 @@ class Judge:
             self.baselines.close()
         self.baselines = None
         self.warmed.clear()
+
+
+def _half(pairs: int) -> int:
+    return -(-pairs // 2)
 
 
 def _keep_freed_memory() -> None:

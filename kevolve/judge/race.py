@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from kevolve.judge.timing import Stopwatch, Trial
 from kevolve.verdict import Fitness
 
-LOOK = 3  # pairs of every workload before anything is decided
-FAIR = 9  # before that, stopping at a narrow interval would pick the intervals that are narrow by luck
+LOOK = 2  # times two pairs of every workload before anything is decided
+FAIR = 5  # before that, stopping at a narrow interval would pick the intervals that are narrow by luck
 _SURELY_LOST = 0.9  # of what is to beat, at the upper end of the interval
 
 
@@ -22,7 +22,7 @@ _SURELY_LOST = 0.9  # of what is to beat, at the upper end of the interval
 class Rules:
     """When it is enough. `precise`: half an interval, relative; `to_beat`: the best speedup so far, 0 if none.
 
-    `most` pairs of a workload, twice as many for a program that may be better than `to_beat`.
+    `most` times two pairs of a workload, twice as many for a program that may be better than `to_beat`.
     """
 
     most: int
@@ -30,23 +30,23 @@ class Rules:
     to_beat: float = 0.0
     may_drop: bool = True
 
-    def is_over(self, fitness: Fitness, pairs: int) -> bool:
-        """Has a program with this fitness, after so many pairs of every workload, been measured enough?"""
+    def is_over(self, fitness: Fitness, rounds: int) -> bool:
+        """Has a program with this fitness, after so many times two pairs of every workload, been measured enough?"""
         low, high = fitness.interval
-        if pairs < LOOK:
+        if rounds < LOOK:
             return False
         if self.may_drop and high < _SURELY_LOST * self.to_beat:
             return True
-        if pairs >= FAIR and (high - low) / 2 <= self.precise * fitness.speedup:
+        if rounds >= FAIR and (high - low) / 2 <= self.precise * fitness.speedup:
             return True
         is_improver = self.may_drop and 0 < self.to_beat <= high
-        return pairs >= self.most * (2 if is_improver else 1)
+        return rounds >= self.most * (2 if is_improver else 1)
 
 
 def race(watch: Stopwatch, trials: Sequence[Trial], decisive: Sequence[Trial], rules: Rules) -> None:
     """Take pairs of every trial in turns, until the rules say of the `decisive` ones' fitness that it is enough."""
-    pairs = 0
-    while not pairs or not rules.is_over(Fitness.of(watch.measurement(trial) for trial in decisive), pairs):
+    rounds = 0
+    while not rounds or not rules.is_over(Fitness.of(watch.measurement(trial) for trial in decisive), rounds):
         for trial in trials:
-            watch.pair(trial)
-        pairs += 1
+            watch.two_pairs(trial)
+        rounds += 1

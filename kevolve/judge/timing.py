@@ -58,9 +58,15 @@ class Trial:
     flops: float = 0.0
 
     @property
-    def ratios(self) -> list[float]:
+    def pairs(self) -> list[float]:
         """Speedup of every pair."""
         return [b / p for b, p in zip(self.against, self.program, strict=True)]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Geometric mean of every two pairs, one in each order: whoever goes second finds warmer caches."""
+        pairs = self.pairs
+        return [math.sqrt(one * other) for one, other in zip(pairs[::2], pairs[1::2], strict=False)]
 
 
 class Stopwatch:
@@ -91,7 +97,7 @@ class Stopwatch:
         self.flush = flush
         self.streams = streams
         self.checked = checked
-        self.busy_seconds = 0.0
+        self.busy_seconds = self.cpu_seconds = 0.0  # in the program's windows
 
     def warm(self, workload: Workload, baseline: str) -> None:
         """Let the baseline process compile what it needs for `workload`, for calls of any size."""
@@ -110,12 +116,17 @@ class Stopwatch:
         calls = min(wanted, calls_at_most(self.operator), _BLOCK_BYTES // max(used, 1))
         return Trial(workload, baseline, max(1, calls))
 
-    def pair(self, trial: Trial) -> None:
+    def two_pairs(self, trial: Trial) -> None:
+        """One in each order, in random order."""
+        program_first = self.streams.decisions.random() < 0.5
+        self.pair(trial, program_first)
+        self.pair(trial, not program_first)
+
+    def pair(self, trial: Trial, program_first: bool) -> None:
         """One more pair, which nothing disturbed if that can be had."""
         while True:
             placed = self.fresh(trial.workload, trial.calls)
-            turns = [self._program, self._baseline]
-            self.streams.decisions.shuffle(turns)
+            turns = [self._program, self._baseline] if program_first else [self._baseline, self._program]
             is_disturbed = sum(turn(trial, placed) for turn in turns) > 0  # both, whatever the first says
             trial.disturbed += is_disturbed
             if not is_disturbed or trial.disturbed > _MOST_DISTURBED + len(trial.program):
@@ -134,7 +145,7 @@ class Stopwatch:
 
         A pair that is much faster than those checked is always checked: work that is left out only now and then shows.
         """
-        decide, ratio = self.streams.decisions, trial.ratios[-1]
+        decide, ratio = self.streams.decisions, trial.pairs[-1]
         is_striking = ratio > _STRIKING * trial.checked
         if is_striking or decide.random() < self.checked * _CHECKED_WHOLE:
             for call in decide.sample(placed, min(len(placed), _CHECKED_CALLS)):
@@ -185,8 +196,10 @@ class Stopwatch:
 
     def _program(self, trial: Trial, placed: list[Call]) -> bool:
         self.flush.before(trial.workload)
+        used = self.runner.child.busy_seconds
         window, times = self.runner.run(trial.workload, placed)
         self.busy_seconds += window
+        self.cpu_seconds += self.runner.child.busy_seconds - used
         trial.program.append(window / len(placed))
         trial.own_ns = times
         own = sum(times) * 1e-9

@@ -33,15 +33,20 @@ async def crown(state: SearchState, again: Again, report: Report, is_late: Calla
     What was confirmed before is not measured again, nor is what could not win even at the upper end of what it was
     found at. When `is_late`, what has been confirmed so far must do.
     """
-    for program, found in state.best(CANDIDATES):
+    places = CANDIDATES
+    for program, found in state.best(len(state.judgements)):
         leader = _leader(state)
-        if program in state.confirmed or (leader is not None and _interval(found)[1] < leader[1]):
-            continue
-        if is_late() and leader is not None:
+        if not places or (is_late() and leader is not None):
             break
-        judgement = await again(program)
-        leads = _is_scored(judgement) and (leader is None or _speedup(judgement) > leader[1])
-        report(program, judgement, leads, _reason(found, judgement, leader))
+        if program in state.confirmed:
+            places -= _is_scored(state.confirmed[program])
+        elif leader is not None and _interval(found)[1] < leader[1]:
+            places -= 1
+        else:
+            judgement = await again(program)
+            leads = _is_scored(judgement) and (leader is None or _speedup(judgement) > leader[1])
+            report(program, judgement, leads, _reason(found, judgement, leader))
+            places -= _is_scored(judgement)  # one that was rejected takes nobody's place
     leader = _leader(state)
     if leader is not None and state.champion != leader[0]:
         report(leader[0], state.confirmed[leader[0]], True, "the best of those confirmed")

@@ -41,7 +41,7 @@ def test_an_endless_loop_is_ended_and_named(verdict_on: Judged) -> None:
 
 
 def test_allocating_without_end_hits_the_limit(verdict_on: Judged) -> None:
-    body = "    for (;;) { char *p = (char *)malloc(1 << 26); memset(p, 1, 1 << 26); out[0] = p[5]; }\n"
+    body = "    for (;;) { char *p = (char *)malloc(1 << 26); memset(p, 1, 1 << 26); if (dim) out[0] = p[5]; }\n"
     rejected(verdict_on(program(body, "#include <cstdlib>\n")), "correctness", "memory")
 
 
@@ -62,7 +62,7 @@ def test_output_left_unwritten_is_never_right(verdict_on: Judged) -> None:
 
 
 def test_writing_beside_the_output_is_seen(verdict_on: Judged) -> None:
-    body = RIGHT + "    out[batch * dim] = 0.0f;\n"
+    body = RIGHT + "    if (batch * dim) out[-1] = 0.0f;\n"
     rejected(verdict_on(program(body)), "correctness", "writes outside out")
 
 
@@ -104,3 +104,13 @@ def test_the_judge_still_works_after_all_of_that(verdict_on: Judged, plain: str,
     server = judge.servers["cpp"]
     assert server.child is None
     assert server.alive()
+
+
+def test_memory_behind_an_output_cannot_be_borrowed_even_if_it_is_given_back(verdict_on: Judged) -> None:
+    borrow = """
+    volatile char *behind = (volatile char *)(out + batch * dim);
+    char kept = *behind;
+    *behind = (char)total;
+    *behind = kept;
+"""
+    rejected(verdict_on(program(RIGHT + borrow)), "correctness", "past the end")

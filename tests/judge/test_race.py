@@ -7,7 +7,7 @@ import pytest
 from kevolve.judge.race import FAIR, LOOK, Rules
 from kevolve.verdict import Fitness
 
-RULES = Rules(most=9, precise=0.02, to_beat=2.0)
+RULES = Rules(most=6, precise=0.02, to_beat=2.0)
 
 
 def fitness(low: float, high: float) -> Fitness:
@@ -22,9 +22,9 @@ def fitness(low: float, high: float) -> Fitness:
         (0.5, 1.9, LOOK, False),  # may be nearly as good
         (1.9, 1.95, LOOK, False),  # narrow by luck
         (1.9, 1.95, FAIR, True),
-        (1.5, 1.9, 9, True),  # no improver: the usual number of pairs must do
-        (1.5, 2.1, 9, False),  # may be an improver
-        (1.5, 2.1, 18, True),
+        (1.5, 1.9, 6, True),  # no improver: the usual number of pairs must do
+        (1.5, 2.1, 6, False),  # may be an improver
+        (1.5, 2.1, 12, True),
     ],
 )
 def test_a_program_is_measured_as_long_as_it_may_matter(low: float, high: float, pairs: int, is_over: bool) -> None:

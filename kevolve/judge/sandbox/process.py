@@ -46,6 +46,8 @@ class Exit:
                 "made a system call that no program needs (to start, signal or inspect another process, open a socket,"
                 " share memory, change the clock, its priority or its rights, or reach into the kernel)"
             )
+        if self.signal == signal.SIGBUS:
+            return "went past the end of an input or output (SIGBUS)"
         if self.signal == signal.SIGXFSZ:
             return f"printed or wrote more than {_OUTPUT_BYTES >> 20} MiB"
         if self.signal == signal.SIGXCPU:
@@ -199,6 +201,7 @@ class Child:
         self.handle = -1
         self.paused = False
         self.ran: int | None = None  # ns, all threads, as it was found since it was paused
+        self.busy_seconds = 0.0  # of all threads, in all windows
         self.addresses = (0, 0)  # where the memory of inputs and of outputs begins in the child
 
     def greet(self) -> None:
@@ -240,12 +243,13 @@ class Child:
             return not os.path.exists(f"/proc/{self.pid}/task")
         return all(stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] in b"TtZX" for stat in stats)
 
-    def check_still(self) -> None:
-        """Raises ChildRan if a child that is paused has run since it was first asked about."""
+    def check_still(self) -> int:
+        """The time that all its threads have run, in ns. Raises ChildRan if it ran since this was asked in a pause."""
         ran = self._thread_times()[0]
         if self.paused and self.ran not in (None, ran):
             raise ChildRan
         self.ran = ran
+        return ran
 
     def resume(self) -> None:
         """Let the child run again."""
@@ -278,13 +282,13 @@ class Child:
         The window is open while any thread of the child can run: it begins before the child is resumed and ends when
         all of it has been seen stopped. Nothing is ever subtracted from it.
         """
-        self.check_still()
+        before = self.check_still()
         start = time.perf_counter()
         self._send(_go(variant, count))
         packet = self._answer(seconds)
         self.pause()
         window = time.perf_counter() - start
-        self.check_still()
+        self.busy_seconds += max(self.check_still() - before, 0) * 1e-9
         return window, _times(packet)
 
     def go_until(self, seconds: float, variant: int, count: int) -> None:
@@ -379,15 +383,6 @@ class Child:
             elif is_inside and words[0] in found:
                 found[words[0]] += int(words[1]) << 10
         return found["Referenced:"], found["Rss:"]
-
-    def cpu_seconds(self) -> float:
-        """Processor time used so far, all threads."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_text()
-        except OSError as error:
-            raise ChildEnded from error
-        user, system = stat.rsplit(")", 1)[1].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> str:
         """Give back the descriptors; returns the end of what the program printed."""

@@ -267,6 +267,8 @@ def child(
         os.dup2(nothing.fileno(), 0)
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")  # where memory runs out, it is the program that goes
     channel = socket.socket(fileno=channel_fd)
     inputs = Memory(inputs_fd, message["inputs_bytes"], mmap.PROT_READ)
     outputs = Memory(outputs_fd, message["outputs_bytes"], mmap.PROT_READ | mmap.PROT_WRITE)
@@ -290,7 +292,10 @@ def child(
 
 
 class Memory:
-    """A mapping of the judge's memory. `address` is where it starts in this process."""
+    """A mapping of the judge's memory. `address` is where it starts in this process.
+
+    It is a page longer than the memory: touching that page is a SIGBUS.
+    """
 
     def __init__(self, descriptor: int, size: int, protection: int):
         import ctypes
@@ -298,7 +303,7 @@ class Memory:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-        self.address: int = libc.mmap(None, size, protection, mmap.MAP_SHARED, descriptor, 0) or 0
+        self.address: int = libc.mmap(None, size + mmap.PAGESIZE, protection, mmap.MAP_SHARED, descriptor, 0) or 0
         if self.address in (0, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), "mmap failed")
         os.close(descriptor)
