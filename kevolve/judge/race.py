@@ -15,6 +15,7 @@ from kevolve.verdict import Fitness
 
 LOOK = 2  # times two pairs of every workload before anything is decided
 FAIR = 5  # before that, stopping at a narrow interval would pick the intervals that are narrow by luck
+ODD_SHARE = 0.3  # times the share of pairs that are checked: how often a block with odd contents comes between
 _SURELY_LOST = 0.9  # of what is to beat, at the upper end of the interval
 
 
@@ -49,4 +50,6 @@ def race(watch: Stopwatch, trials: Sequence[Trial], decisive: Sequence[Trial], r
     while not rounds or not rules.is_over(Fitness.of(watch.measurement(trial) for trial in decisive), rounds):
         for trial in trials:
             watch.two_pairs(trial)
+            if watch.streams.decisions.random() < ODD_SHARE * watch.checked:
+                watch.odd_block(trial)
         rounds += 1

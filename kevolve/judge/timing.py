@@ -156,6 +156,19 @@ class Stopwatch:
             return
         trial.checked = max(trial.checked, ratio)
 
+    def odd_block(self, trial: Trial) -> None:
+        """A block like those that are timed, but with contents that are hard to get right. Raises Rejection.
+
+        So that nobody can be careful only where calls come singly.
+        """
+        odd = self.operator.harder(trial.workload, self.streams.decisions)
+        if odd is None:
+            return
+        placed = self.fresh(odd, trial.calls)
+        self.runner.run(odd, placed)
+        for call in self.streams.decisions.sample(placed, min(len(placed), _CHECKED_CALLS // 2)):
+            check_answer(self.operator, odd, call, self.arenas)
+
     def fresh(self, workload: Workload, calls: int) -> list[Call]:
         """New content for every call, made cheaply from one draw, while the child is stopped."""
         drawn = self.draws.of(workload).inputs

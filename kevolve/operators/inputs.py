@@ -206,6 +206,21 @@ def _wide(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     values.normal_(generator=rng).mul_(torch.pow(10.0, exponents))
 
 
+def _patchwork(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    """Each span is of another kind: small, large, far from zero, normal, or normal but for one value in 500."""
+    values.normal_(generator=rng)
+    for (start, end), kind in zip(rows.spans, _integers(0, 4, len(rows.spans), rng).tolist(), strict=True):
+        span = values[start:end]
+        if kind == 0:
+            span.mul_(1e-3)
+        elif kind == 1:
+            span.mul_(1e4)
+        elif kind == 2:
+            span.add_(100.0)  # further away, values of a bfloat16 are all the same
+        elif kind == 3:
+            span.masked_fill_(torch.empty_like(span).uniform_(generator=rng) < 0.002, 300.0)
+
+
 def _cancellation(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     """Neighbouring rows cancel but for a ten-thousandth: the sum is far smaller than what is summed."""
     values.normal_(generator=rng)
@@ -289,6 +304,7 @@ VALUES: dict[str, ValueRegime] = {
     "offset": ValueRegime(
         lambda values, rows, rng: values.normal_(mean=1e4, generator=rng), free_bits=_STEPS_OF_OFFSET
     ),
+    "patchwork": ValueRegime(_patchwork),
     "cancellation": ValueRegime(_cancellation, movable=False),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),

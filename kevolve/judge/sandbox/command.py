@@ -14,6 +14,8 @@ from pathlib import Path
 from kevolve.judge.sandbox import confinement, worker
 from kevolve.judge.sandbox.tiers import Tier, namespaces, python_folders, system_mounts, variables_of_its_own
 
+_FILE_BYTES = 32 << 20  # of anything that a compiler writes: a kernel is a thousand times smaller
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -30,7 +32,7 @@ def run_confined(
     """Run a compiler on hostile input: reads the system and `read`, writes `scratch` only, no network, one deadline."""
     settings = {
         "memory_bytes": memory_bytes,
-        "file_bytes": 256 << 20,
+        "file_bytes": _FILE_BYTES,
         "cpu_seconds": int(seconds) + 1,
         "landlock": tier.landlock,
         "seccomp": tier.seccomp,

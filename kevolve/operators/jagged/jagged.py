@@ -46,17 +46,19 @@ class JaggedOperator(Operator):
         return _placed(numbers, offsets, scalars, workload, device)
 
     def harder(self, workload: Workload, chooser: random.Random) -> Workload | None:
-        """Values and lengths as those of any adversarial workload."""
+        """Values and lengths as those of an adversarial workload, or values of every kind beside each other."""
         others = [other for other in self.workloads if other.role == "adversarial"]
         if not others:
             return None
-        values, lengths = (chooser.choice(others) for _ in range(2))
+        alike = [other.values for other in others if other.dtype == workload.dtype]
+        values = chooser.choice(alike) if alike and chooser.random() < 0.5 else "patchwork"
+        lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
         return replace(
             workload,
-            name=f"{workload.name} with {values.values} values and {lengths.lengths} lengths",
+            name=f"{workload.name} with {values} values and {lengths} lengths",
             role="adversarial",
-            values=values.values,
-            lengths=lengths.lengths,
+            values=values,
+            lengths=lengths,
         )
 
     def refresh(
