@@ -8,7 +8,7 @@ beforehand, and the content of timed calls is made anew for every call.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,10 +16,11 @@ import torch
 
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Inputs, Mismatch, Operator, Outputs, Workload
+from kevolve.verdict import Role
 
 PROGRAMS = 16  # that one draw serves
-_MOST_BYTES = 768 << 20  # kept per operator; what is not kept is drawn again, the same
-_MEMORY_SHARE = 32  # or this part of the machine's memory, if that is less
+_MOST_BYTES = 1536 << 20  # kept per operator; what is not kept is drawn again, the same
+_MEMORY_SHARE = 12  # or this part of the machine's memory, if that is less
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ class Draws:
             self._kept[workload.name] = draw
         return draw
 
-    def harder(self, each: int) -> list[Workload]:
-        """Every timed workload's sizes with `each` kinds of content that else only small workloads have.
+    def harder(self, roles: Collection[Role], each: int) -> list[Workload]:
+        """The sizes of every workload of these roles, `each` with kinds of content that else only small ones have.
 
         Which ones is as secret as the content: a program that is careful only at sizes that are never timed is found.
         """
-        timed = [workload for workload in self.operator.workloads if workload.role != "adversarial"]
+        timed = [workload for workload in self.operator.workloads if workload.role in roles]
         chooser = self.streams.chooser("harder")
         found = (self.operator.harder(workload, chooser) for workload in timed for _ in range(each))
         return list({workload.name: workload for workload in found if workload is not None}.values())

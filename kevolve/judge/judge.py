@@ -40,7 +40,7 @@ from kevolve.judge.survey_cache import SurveyCache
 from kevolve.judge.timing import Stopwatch
 from kevolve.languages.language import Built
 from kevolve.languages.registry import language
-from kevolve.operators.operator import Operator
+from kevolve.operators.operator import Operator, Workload
 from kevolve.operators.registry import load_operator
 from kevolve.program import Program
 from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, Stage, Verdict
@@ -48,7 +48,7 @@ from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, St
 _ARENA_BYTES = 2 << 30  # sparse: only what is touched exists
 _CALL_SECONDS = 5.0
 _CHECKED_SHARE = 0.3  # of the timed pairs of a first look; of a program that is looked at closely all are checked
-_HARDER_WHEN_CONFIRMED = 3  # odd contents for each timed workload; one in a first look
+_HARDER_WHEN_CONFIRMED = 2  # odd contents for each timed workload; one in a first look
 _SPOT_CHECKS = 3  # on each workload, of a program that is looked at closely; otherwise one on every other workload
 _PRECISE, _PRECISE_WHEN_CONFIRMED = 0.02, 0.01  # half an interval at which it is narrow enough
 
@@ -63,6 +63,12 @@ class Trying:
     confirm: bool
     to_beat: float
     closely: bool
+
+    def odd(self) -> list[Workload]:
+        """What it is tried on beside the operator's workloads."""
+        if self.confirm:
+            return self.draws.harder(("search", "holdout"), _HARDER_WHEN_CONFIRMED)
+        return self.draws.harder(("search",), 1)
 
 
 @cache
@@ -196,7 +202,7 @@ class Judge:
             child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, memory_bytes, cpu_seconds)
             runner = Runner(operator, built, child, patience, arenas)
             try:
-                check_all(operator, runner, trying.draws, _HARDER_WHEN_CONFIRMED if trying.confirm else 1)
+                check_all(operator, runner, trying.draws, trying.odd())
                 stage = "timing"
                 scored = self._time(operator, runner, trying)
             except Rejection as error:

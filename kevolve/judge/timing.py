@@ -33,9 +33,10 @@ _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005
 _DISTURBED_SHARE = 0.05  # of its window that the baseline waited for a core
-_CHECKED_WHOLE = 0.15  # of the checked blocks: whole answers, as of the first block
-_CHECKED_CALLS = 8  # whose whole answers are checked
+_CHECKED_WHOLE = 0.1  # of the checked blocks: whole answers, as of the first block
+_CHECKED_CALLS = 2  # whose whole answers are checked
 _ALONE, _CLOCK_STEP_SECONDS = 0.5, 2e-6  # of the time that is possible: what one call must take by itself
+_ODD_CALLS = 2  # of a block with odd contents
 _STRIKING = 1.1  # times the best ratio of a pair that was checked
 _MOST_DISTURBED = 3  # pairs of a workload that are taken anew, and one more for each that counts
 
@@ -164,9 +165,9 @@ class Stopwatch:
         odd = self.operator.harder(trial.workload, self.streams.decisions)
         if odd is None:
             return
-        placed = self.fresh(odd, trial.calls)
+        placed = self.fresh(odd, min(trial.calls, _ODD_CALLS))
         self.runner.run(odd, placed)
-        for call in self.streams.decisions.sample(placed, min(len(placed), _CHECKED_CALLS // 2)):
+        for call in placed:
             check_answer(self.operator, odd, call, self.arenas)
 
     def fresh(self, workload: Workload, calls: int) -> list[Call]:

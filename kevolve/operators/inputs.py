@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 DTYPES = ("float32", "bfloat16")
 INDEX_DTYPES = ("int32", "int64")
@@ -352,23 +353,31 @@ def mixed_copy(source: torch.Tensor, target: torch.Tensor, starts: tuple[int, in
     Whoever has seen `source` cannot have prepared anything for the result: there are as many results as pairs of
     starts, and what their elements add up to follows from no sums known before. `free_bits` are those of a float32.
     """
-    of = {4: torch.int32, 2: torch.int16}[source.element_size()]
-    mask = free_bits >> 8 * (4 - source.element_size())
-    if mask == 0:
-        return shifted_copy(source, target, starts[0])
-    limit = 1 << 8 * source.element_size() - 1
-    mask = mask - 2 * limit if mask >= limit else mask  # as a signed integer
-    bits, result = source.view(of), target.view(of)
-    for start in range(0, len(result), _MIXED_AT_ONCE):
-        part = result[start : start + _MIXED_AT_ONCE]
-        for here, there in _round_and_round(len(bits), len(part), starts[1] + start):
-            torch.bitwise_and(bits[there], mask, out=part[here])
-        for here, there in _round_and_round(len(bits), len(part), starts[0] + start):
-            part[here].bitwise_xor_(bits[there])
+    others = _free_part(source, free_bits)
+    if others is None:
+        return shifted_copy(source.view(-1), target, starts[0])
+    bits, result = source.view(-1).view(others.dtype), target.view(others.dtype)
+    for here, there in _round_and_round(len(bits), len(result), starts[0]):
+        part, flipped = result[here], bits[there]
+        for inner, other in _round_and_round(len(bits), len(part), starts[1] + here.start):
+            torch.bitwise_xor(flipped[inner], others[other], out=part[inner])
     return target
 
 
-_MIXED_AT_ONCE = 1 << 16  # elements: what fits a core's own cache is touched twice at the price of once
+_FREE_PARTS = WeakTensorKeyDictionary()
+
+
+def _free_part(source: torch.Tensor, free_bits: int) -> torch.Tensor | None:
+    """The free bits of every element, all others 0; kept as long as `source` lives. None if no bit is free."""
+    size = source.element_size()
+    mask = free_bits >> 8 * (4 - size)
+    if mask == 0:
+        return None
+    if source not in _FREE_PARTS:
+        signed = mask - (1 << 8 * size) if mask >> (8 * size - 1) else mask
+        _FREE_PARTS[source] = source.view(-1).view({4: torch.int32, 2: torch.int16}[size]) & signed
+    found: torch.Tensor = _FREE_PARTS[source]
+    return found
 
 
 def _round_and_round(source: int, target: int, start: int) -> Iterator[tuple[slice, slice]]:

@@ -24,7 +24,7 @@ Reason = Literal["evaluations", "minutes", "exhausted", "interrupted", "faults"]
 FAULTS_IN_A_ROW = 5
 FRUITLESS_IN_A_ROW = 100  # requests that brought nothing new: the proposer has run out of programs
 CONFIRMATION_SHARE = 0.3  # of the minutes, at most, that are kept back for confirming
-CONFIRMATION_FACTOR = 3.0  # a confirmation takes more pairs and more workloads than a judgement
+CONFIRMATION_FACTOR = 6.0  # a confirmation takes more pairs and more workloads than a judgement
 
 
 class Stopping:

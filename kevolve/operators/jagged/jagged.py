@@ -65,9 +65,9 @@ class JaggedOperator(Operator):
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
     ) -> Inputs:
         """New lengths; every input of numbers mixed from the drawn one, which does not tell what it adds up to."""
-        drawn = {argument.name: inputs.tensors[argument.name].reshape(-1) for argument in self._number_inputs()}
+        drawn = {argument.name: inputs.tensors[argument.name].contiguous() for argument in self._number_inputs()}
         regime = VALUES[workload.values]
-        if not regime.movable or not all(map(len, drawn.values())):
+        if not regime.movable or not all(source.numel() for source in drawn.values()):
             return super().refresh(inputs, workload, rng, into)
         offsets = _draw_offsets(workload, rng)
         scalars = self._scalars(workload, offsets)
@@ -76,7 +76,7 @@ class JaggedOperator(Operator):
         for name, source in drawn.items():
             count = math.prod(shapes[name])
             flat = source.new_empty(count) if into is None else into[name][:count]
-            one, other = torch.randint(len(source), (2,), generator=rng).tolist()
+            one, other = torch.randint(source.numel(), (2,), generator=rng).tolist()
             numbers[name] = mixed_copy(source, flat, (one, other), regime.free_bits).view(shapes[name])
         if into is None:
             return _placed(numbers, offsets, scalars, workload, str(inputs.offsets.device))
