@@ -57,6 +57,9 @@ class JudgeConfig:
     memory_gib: float = key(4.0, "memory that one program may use", above=0)
     max_pairs: int = key(9, "paired timings per workload, at most; fewer when the interval is narrow", least=6)
     confirm_pairs: int = key(30, "the same when a champion is confirmed", least=6)
+    self_test: bool = key(
+        True, "before a run, find out whether the judge's promises hold on this machine: some seconds"
+    )
     baselines: str = key("all", "eager leaves out what torch.compile has to compile first", choices=("all", "eager"))
 
 

@@ -161,6 +161,8 @@ def announce(config: Config, console: Console) -> None:
         f"  tracking   {redact(config.tracking.uri) if config.tracking.enabled else 'none'}",
         f"  Ctrl-C stops and saves; go on with: {resume_command(config)}",
     ]
+    if not config.judge.self_test:
+        lines.insert(-1, "  self-test  OFF: nobody has looked whether the judge can be believed on this machine")
     if trouble := why_not_writable():
         lines.insert(-1, f"  cache      {trouble}: every run times baselines anew. KEVOLVE_CACHE=FOLDER moves it")
     changed = notice(config)

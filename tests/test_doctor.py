@@ -27,10 +27,12 @@ from kevolve.search.cluster import OBJECT_STORE_BYTES
 def test_a_machine_that_can_evolve_is_told_so_in_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     begun = time.monotonic()
     assert doctor.main([]) == 0
-    assert time.monotonic() - begun < 20  # about 3 s on an idle machine
+    assert time.monotonic() - begun < 60  # about 8 s on an idle machine
     told = capsys.readouterr().out
-    for what in ("python", "ray ", "g++", "OpenMP", "sandbox", "device", "mlflow", "torch", "Ready to evolve."):
+    for what in ("python", "ray ", "g++", "OpenMP", "sandbox", "device", "self-test", "mlflow", "torch"):
         assert what in told
+    assert "the judge keeps its promises" in told
+    assert "Ready to evolve." in told
 
 
 def test_a_missing_compiler_is_named_with_what_to_type(
@@ -66,7 +68,7 @@ def test_what_it_prints_can_be_pasted_into_a_bug_report(
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
-    assert doctor.main(["tracking.uri=http://me:secret@127.0.0.1:9", "--json"]) == 0
+    assert doctor.main(["tracking.uri=http://me:secret@127.0.0.1:9", "--json", "judge.self_test=false"]) == 0
     told = capsys.readouterr().out
     findings = {finding["what"]: finding for finding in json.loads(told)}
     assert "secret" not in told

@@ -59,6 +59,8 @@ def test_a_run_stopped_half_way_goes_on_and_ends_with_a_champion(tmp_path: Path)
     assert result["best"]["confirmed"]
     assert {row["role"] for row in result["workloads"]} == {"search", "holdout"}
     (champion,) = (tmp_path / "runs" / "trial" / "champions").glob("jagged_sum/*/program.cpp")
+    kept = json.loads(champion.with_name("record.json").read_text())
+    assert kept["confirmed"]["environment"]["self_test"] == "passed"
     judged_alone = subprocess.run(
         [sys.executable, "-m", "kevolve.judge", str(champion), "--operator", "jagged_sum", "--json"],
         capture_output=True, text=True, timeout=300,

@@ -13,6 +13,7 @@
 | the tracking database   | one warning                                         | here, test_tracking.py               |
 | a full disk             | 4, the folder, and what to type                     | here                                 |
 | a full scratch folder   | a fault, never a rejected program                   | here                                 |
+| a compiler, by the OOM killer | a fault, never a rejected program             | here                                 |
 | a read-only folder      | 2 for the run's own, a note or a warning for others | here                                 |
 | a clock that is set     | nothing: budgets and durations do not notice        | here                                 |
 """
@@ -179,6 +180,25 @@ def test_a_compiler_without_room_is_the_machines_fault_and_not_the_programs(
     monkeypatch.setattr("tempfile.tempdir", None)
     claims = "#error No space left on device\n"
     assert isinstance(prepare(Program("jagged_sum", "cpp", claims), target, tier, JudgeConfig()), Rejected)
+
+
+def test_a_compiler_that_the_kernel_ended_for_want_of_memory_is_the_machines_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kevolve.devices.cpu import Cpu
+    from kevolve.judge.prepare import out_of_memory_kills, prepare
+    from kevolve.judge.sandbox.tiers import find_tier
+    from kevolve.verdict import Rejected
+
+    def outcome() -> object:
+        says = Program("jagged_sum", "cpp", '#error Killed\nextern "C" void jagged_sum() {}\n')
+        return prepare(says, Cpu().target, find_tier(), JudgeConfig())
+
+    assert out_of_memory_kills() >= 0
+    assert isinstance(outcome(), Rejected), "a program can have the compiler say so"
+    kills = iter(range(2))
+    monkeypatch.setattr("kevolve.judge.prepare.out_of_memory_kills", lambda: next(kills))
+    assert isinstance(outcome(), Fault)
 
 
 def test_a_run_folder_that_cannot_be_written_is_refused_at_once(

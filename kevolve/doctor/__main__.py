@@ -49,6 +49,7 @@ def examine(config: Config) -> Iterator[Finding]:
     from kevolve.doctor.machine import limits, machine, variables
     from kevolve.doctor.ray_cluster import leftovers, ray_cluster
     from kevolve.doctor.sandbox import sandbox
+    from kevolve.doctor.selftest import self_test
     from kevolve.doctor.tracking import tracking
 
     torch = TorchImport()
@@ -58,6 +59,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from variables()
     yield from sandbox(config)
     yield from devices(config)
+    yield from self_test(config)
     yield from proposers(config)
     yield from ray_cluster(config)
     yield from leftovers()

@@ -125,7 +125,7 @@ class Judge:
                 surveyor = Surveyor(operator, self._baseline_process(), arenas, draws, self.flush, streams)
                 survey = take_survey(surveyor, self.device.key, baselines)
         except BaselineFault as error:
-            self._drop_baselines()
+            self.drop_baselines()
             return Fault("device", str(error))
         finally:
             arenas.outputs.close()
@@ -177,7 +177,7 @@ class Judge:
         for server in self.servers.values():
             server.close()
         self.servers.clear()
-        self._drop_baselines()
+        self.drop_baselines()
 
     def _draws(self, operator: Operator, seed: int, confirm: bool) -> Draws:
         """The inputs to check a program on: a confirmation has its own, other judgements share some."""
@@ -216,7 +216,7 @@ class Judge:
             self._drop_server(program.language)
             return Fault("sandbox", str(error))
         except BaselineFault as error:
-            self._drop_baselines()
+            self.drop_baselines()
             self._drop_server(program.language)
             return Fault("device", str(error))
         finally:
@@ -281,12 +281,13 @@ class Judge:
 
     def _baseline_process(self) -> BaselineProcess:
         if self.baselines is None or not self.baselines.alive():
-            self._drop_baselines()
+            self.drop_baselines()
             environment = self.device.environment()
             self.baselines = BaselineProcess(environment, self.device.name, self.inputs.fd, self.inputs.size)
         return self.baselines
 
-    def _drop_baselines(self) -> None:
+    def drop_baselines(self) -> None:
+        """End the baseline process: the next one that is needed knows what this process has been given by then."""
         if self.baselines is not None:
             self.baselines.close()
         self.baselines = None

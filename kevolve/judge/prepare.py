@@ -44,13 +44,15 @@ def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig)
     rejected = screen(program)
     if rejected is not None:
         return rejected
-    operator = load_operator(program.operator)
+    operator, kills = load_operator(program.operator), out_of_memory_kills()
     try:
         with tempfile.TemporaryDirectory(prefix="kevolve-build-") as scratch:
             confined = Scratch(tier, Path(scratch).resolve(), settings.build_seconds)
             built = language(program.language).build(program, operator, target, confined)
             if isinstance(built, BuildError) and _is_full(confined.scratch, built):
                 return Fault("toolchain", f"no space left in {tempfile.gettempdir()} to build in: TMPDIR moves it")
+            if isinstance(built, BuildError) and "Killed" in built.detail and out_of_memory_kills() > kills:
+                return Fault("toolchain", "the machine ran out of memory and ended the compiler")
     except OSError as error:
         return Fault("toolchain", f"the build could not run: {error}")
     if isinstance(built, BuildError):
@@ -61,3 +63,9 @@ def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig)
 def _is_full(scratch: Path, error: BuildError) -> bool:
     """Was it the disk that the compiler complained of? Its word is not enough: a program can have it say anything."""
     return "No space left on device" in error.detail and shutil.disk_usage(scratch).free < _NEARLY_FULL_BYTES
+
+
+def out_of_memory_kills() -> int:
+    """How many processes the kernel has ended for want of memory since it was started."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -91,24 +91,39 @@ class DeviceActor:
             "flags": " ".join(device.target.flags),
             "pinned": dict(device.environment()),
             "peaks": asdict(self.judge.peaks),
+            "self_test": "passed" if self.judge.settings.self_test else "off",  # no run begins that does not pass it
         }
         versions = {name: load_operator(name).version for name in operators}
         return Description(
             device.key, device.languages, device.exclusive, device.target, tier, judge_version(), versions, environment
         )
 
+    def self_test(self) -> str:
+        """Why the judge cannot be believed here, and what to type; empty if it can."""
+        from kevolve.judge.selftest import refusal, self_test
+
+        broken = self_test(self.judge)
+        return refusal(self.judge.device.key, broken) if broken else ""
+
     def ready(self) -> None:
         """Answers once the actor is up."""
 
     def survey(self, operator: str, seed: int) -> Survey | Fault:
-        """See `Judge.survey`."""
-        return self.judge.survey(operator, seed)
+        """See `Judge.survey`. What the system refuses is a fault."""
+        try:
+            return self.judge.survey(operator, seed)
+        except (OSError, MemoryError) as error:
+            return Fault("device", f"{type(error).__name__}: {error}")
 
     def measure(
         self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool, to_beat: float
     ) -> Judgement:
-        """See `Judge.measure`."""
-        return self.judge.measure(program, built, survey, seed, confirm=confirm, to_beat=to_beat)
+        """See `Judge.measure`. What the system refuses is a fault."""
+        try:
+            return self.judge.measure(program, built, survey, seed, confirm=confirm, to_beat=to_beat)
+        except (OSError, MemoryError) as error:
+            fault = Fault("device", f"{type(error).__name__}: {error}")
+            return Judgement(self.judge.key(program), fault, built.artefact, self.judge.tier.name, seed)
 
     def close(self) -> None:
         """End what the judge started."""
@@ -207,7 +222,8 @@ class RayLease:
         except Lost as error:
             fault = Fault("lost", "the device's actor died while it judged the program", str(error))
             return Judgement(self.key(program), fault, built.artefact, self.description.tier.name, seed)
-        return replace(judgement, environment={**judgement.environment, "node": str(self.offer.node)})
+        about = {"node": str(self.offer.node), "self_test": self.environment["self_test"]}
+        return replace(judgement, environment={**judgement.environment, **about})
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         """The actor's answer, asked for again if the actor dies meanwhile. Raises Lost when that does not help."""
@@ -260,7 +276,7 @@ class RayLease:
         for offer in likes:
             try:
                 actor, description = await asyncio.to_thread(_start, offer, self.config)
-            except UsageError as error:
+            except (UsageError, FaultsStopped) as error:
                 log.warning("%s cannot take its place: %s", offer.node, error)
                 continue
             self._take(offer, actor, description, likes)
@@ -297,17 +313,26 @@ def open_leases(config: Config) -> list[RayLease]:
 
 
 def _start(offer: Offer, config: Config) -> tuple[Any, Description]:
-    """An actor on the node that owns the device. UsageError if it does not come up there."""
+    """An actor on the node that owns the device.
+
+    UsageError if it does not come up there, FaultsStopped if its judge cannot be believed there.
+    """
     # One actor per device: a plain GPU task starts a new process each time. Ray does not retry: we do, and count.
     options = {"max_restarts": -1, "max_task_retries": 0, **offer.options, **offer.node.pin()}
     remote: Any = ray.remote(**options)(DeviceActor)
     actor = remote.remote(offer.name, config.judge, given(config.operators))
     try:
-        return actor, ray.get(actor.describe.remote(config.operators), timeout=_START_SECONDS)
+        description: Description = ray.get(actor.describe.remote(config.operators), timeout=_START_SECONDS)
+        refusal = ray.get(actor.self_test.remote(), timeout=_START_SECONDS) if config.judge.self_test else ""
     except GetTimeoutError:
         reason = f"it did not start within {_START_SECONDS:.0f} s; another run may have the device"
     except RayError as error:
         reason = last_line(error)
+    else:
+        if not refusal:
+            return actor, description
+        ray.kill(actor)
+        raise FaultsStopped(refusal)
     ray.kill(actor)
     raise UsageError(f"the device {offer.key} on {offer.node} cannot be used: {reason}.\n  See `kevolve doctor` there.")
 

@@ -46,7 +46,7 @@ async def crown(state: SearchState, again: Again, report: Report, is_late: Calla
             judgement = await again(program)
             leads = _is_scored(judgement) and (leader is None or _speedup(judgement) > leader[1])
             report(program, judgement, leads, _reason(found, judgement, leader))
-            places -= _is_scored(judgement)  # one that was rejected takes nobody's place
+            places -= not isinstance(judgement.verdict, Rejected)  # one that was rejected takes nobody's place
     leader = _leader(state)
     if leader is not None and state.champion != leader[0]:
         report(leader[0], state.confirmed[leader[0]], True, "the best of those confirmed")

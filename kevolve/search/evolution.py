@@ -353,6 +353,8 @@ class Driver:
                 lambda *found, search=search: self.confirmed(search, *found),
                 lambda: self.stopping.seconds_left <= 0 or self.stopping.reason == "interrupted",
             )
+            if state.best(1) and state.champion is None and self.lineage.faults:
+                self.stopping.reason = "faults"  # only the machine is why there is no champion: a resume finds it
 
     async def again(self, search: Search, id: str) -> Judgement:
         """Judge a program once more, on fresh data and all timed workloads."""

@@ -7,6 +7,7 @@ the machine's and say nothing of the program.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TRIES = 3  # of anything that ends in a fault
+PAUSES = (1.0, 5.0)  # seconds until what ended in a fault is tried again: whatever ails the machine may pass
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,11 @@ async def survey_of(lease: Lease, operator: str, seed: int) -> Survey | Fault:
 
 
 async def _retried(action: Callable[[], Awaitable[T]], is_fault: Callable[[T], bool]) -> T:
-    for _ in range(TRIES - 1):
+    for pause in PAUSES:
         outcome = await action()
         if not is_fault(outcome):
             return outcome
+        await asyncio.sleep(pause)
     return await action()
 
 

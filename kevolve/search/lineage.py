@@ -39,7 +39,8 @@ class Step:
 
     @property
     def has_verdict(self) -> bool:
-        return self.judgement is not None and not isinstance(self.judgement.verdict, Fault)
+        """A fault is none."""
+        return self.judgement is not None
 
 
 @dataclass
@@ -53,6 +54,7 @@ class SearchState:
     artefacts: dict[str, str] = field(default_factory=dict)
     starting: dict[str, Step] = field(default_factory=dict)
     open: dict[int, Step] = field(default_factory=dict)
+    put_off: dict[int, Step] = field(default_factory=dict)  # ended in a fault: for the next session to take up again
     asks: list[int] = field(default_factory=list)
     heard: list[list[Told | Arrival]] = field(default_factory=list)
     evaluations: int = 0
@@ -67,6 +69,12 @@ class SearchState:
     def __post_init__(self) -> None:
         self.asks = [0] * self.islands
         self.heard = [[] for _ in range(self.islands)]
+
+    def take_up_again(self, evaluations: int) -> None:
+        """Open what was put off, as far as the budget has room for it."""
+        room = max(0, evaluations - self.evaluations - len(self.open))
+        for asked in list(self.put_off)[:room]:
+            self.open[asked] = self.put_off.pop(asked)
 
     def best(self, count: int) -> list[tuple[str, Judgement]]:
         """The best Scored programs, best first; of programs with one artefact only the first counts."""
@@ -153,6 +161,8 @@ class Lineage:
             self.faults = 0
             for state in self.searches.values():
                 state.fruitless = 0
+        for state in self.searches.values():
+            state.take_up_again(data["config"]["budget"]["evaluations"])
         self.config, self.environment, self.closed = data["config"], data["environment"], None
 
     def _surveyed(self, search: Search, state: SearchState, data: Record) -> None:
@@ -191,9 +201,9 @@ class Lineage:
         step = self._step(state, data)
         if isinstance(judgement.verdict, Fault):
             self._fault(f"{judgement.verdict.kind}: {judgement.verdict.reason}")
-            step.judgement, step.is_submitted = judgement, False
+            step.is_submitted = False
             if step.asked is not None:
-                del state.open[step.asked]
+                state.put_off[step.asked] = state.open.pop(step.asked)
             return
         if step.is_submitted:
             self.faults = 0  # the device works; a refused build or a known verdict would not show that
@@ -224,7 +234,12 @@ class Lineage:
             state.heard[move["target"]].append(arrival_of(move))
 
     def _confirmed(self, search: Search, state: SearchState, data: Record) -> None:
-        state.confirmed[data["program"]] = judgement_of(data["judgement"])
+        judgement = judgement_of(data["judgement"])
+        if isinstance(judgement.verdict, Fault):  # says nothing of the program: whoever resumes the run asks again
+            self._fault(f"{judgement.verdict.kind}: {judgement.verdict.reason}")
+            return
+        self.faults = 0
+        state.confirmed[data["program"]] = judgement
         if data["champion"]:
             state.champion = data["program"]
 

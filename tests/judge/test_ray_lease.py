@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from kevolve.config import Config
+from kevolve.errors import FaultsStopped
+from kevolve.judge import ray_lease
 from kevolve.judge.lease import Survey
 from kevolve.judge.ray_lease import RayLease, open_leases
 from kevolve.judge.sandbox.worker import descendants
@@ -80,6 +82,23 @@ def test_a_killed_judge_worker_loses_no_verdict_and_leaves_nothing_running(
     assert isinstance(verdict, Rejected), "the worker that took its place has judged the program"
     assert "did not finish" in verdict.reason
     assert isinstance(measure(lease, survey, plain), Scored)
+
+
+def test_a_device_whose_judge_cannot_be_believed_is_not_taken(lease: RayLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unfit:
+        def __init__(self, *about: object) -> None:
+            pass
+
+        def describe(self, operators: list[str]) -> None:
+            pass
+
+        def self_test(self) -> str:
+            return "the judge cannot be believed on this machine"
+
+    monkeypatch.setattr(ray_lease, "DeviceActor", Unfit)
+    with pytest.raises(FaultsStopped, match="cannot be believed"):
+        open_leases(lease.config)
+    assert lease.environment["self_test"] == "passed"
 
 
 def _device_actor() -> int | None:

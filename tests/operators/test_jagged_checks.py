@@ -1,81 +1,15 @@
-"""Wrong answers are rejected, honest float32 ones accepted."""
+"""Wrong answers are rejected, honest float32 ones accepted. What took no work at all: test_screening.py."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from faulty_and_honest import FAULTY, HONEST
-from operator_cases import OPERATORS, drawn, names, number_inputs, right_answer, value_dtype, verdict
+from operator_cases import OPERATORS, drawn, names, right_answer, value_dtype, verdict
 
 from kevolve.operators.checks import Bits
-from kevolve.operators.inputs import shifted_copy
-from kevolve.operators.operator import Inputs
 
 EVERY = [(operator, name) for operator in OPERATORS for name in names(operator, "search", "holdout", "adversarial")]
-
-
-def rejected_on_every_search_workload(operator: str, wrong) -> None:
-    for name in names(operator, "search"):
-        mismatch = verdict(operator, name, wrong(name))
-        assert mismatch is not None, name
-        assert "expected" in mismatch.detail
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_zeros_are_rejected_by_every_operator(operator):
-    rejected_on_every_search_workload(operator, lambda name: torch.zeros_like(right_answer(operator, name)))
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_ones_are_rejected_by_every_operator(operator):
-    rejected_on_every_search_workload(operator, lambda name: torch.ones_like(right_answer(operator, name)))
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_the_mean_of_the_answer_everywhere_is_rejected_by_every_operator(operator):
-    def constant(name):
-        right = right_answer(operator, name)
-        return torch.full_like(right, float(right.float().mean()))
-
-    rejected_on_every_search_workload(operator, constant)
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_an_input_passed_through_is_rejected_by_every_operator(operator):
-    for passed in number_inputs(operator):
-
-        def pass_through(name, passed=passed):
-            out = torch.empty_like(right_answer(operator, name))
-            shifted_copy(drawn(operator, name)[2].tensors[passed].reshape(-1), out.view(-1), 0)
-            return out
-
-        rejected_on_every_search_workload(operator, pass_through)
-
-
-@pytest.mark.parametrize(
-    ("operator", "zeroed"),
-    [(operator, name) for operator in OPERATORS for name in (*number_inputs(operator), "offsets")],
-)
-def test_an_answer_that_ignores_an_input_is_rejected_by_every_operator(operator, zeroed):
-    def blind(name):
-        op, workload, inputs, _ = drawn(operator, name)
-        tensors = {**inputs.tensors, zeroed: torch.zeros_like(inputs.tensors[zeroed])}
-        return op.oracle(Inputs(tensors, inputs.scalars))["out"].to(value_dtype(workload))
-
-    rejected_on_every_search_workload(operator, blind)
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_shuffled_and_displaced_rows_are_rejected_by_every_operator(operator):
-    rng = torch.Generator().manual_seed(3)
-
-    def shuffled(name):
-        right = right_answer(operator, name)
-        return right[torch.randperm(len(right), generator=rng)]
-
-    rejected_on_every_search_workload(operator, shuffled)
-    rejected_on_every_search_workload(operator, lambda name: right_answer(operator, name).roll(1, 0))
-    rejected_on_every_search_workload(operator, lambda name: right_answer(operator, name).roll(1, 1))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

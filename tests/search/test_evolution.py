@@ -87,6 +87,42 @@ def test_faults_are_tried_again_and_never_told_as_a_score(tmp_path: Path) -> Non
     assert len(new(events_of(wanted))) == 6 + 2
 
 
+def test_what_ended_in_a_fault_is_judged_when_the_run_goes_on(tmp_path: Path) -> None:
+    broken = StubLease(script=lambda program: Fault("device", "the fan fell off") if program.parents else None)
+    wanted = config(tmp_path)
+    with pytest.raises(FaultsStopped):
+        run(wanted, broken)
+    faulty = set(broken.judged[1:])
+    mended = StubLease()
+    run(replace(wanted, resume=True), mended)
+    assert len(faulty) == FAULTS_IN_A_ROW
+    assert faulty <= set(mended.judged)
+    assert faulty <= set(ids(events_of(wanted), "told"))
+    assert len([e for e in new(events_of(wanted)) if not is_fault(e)]) == 10
+
+
+def is_fault(event: Event) -> bool:
+    return bool(event.data["judgement"]["verdict"]["verdict"] == "Fault")
+
+
+def test_a_machine_that_fails_while_champions_are_confirmed_stops_the_run_and_a_resume_finds_them(
+    tmp_path: Path,
+) -> None:
+    class Overheated(StubLease):
+        async def measure(self, program: Program, *rest: object, **more: bool) -> Judgement:
+            judgement = await super().measure(program, *rest, **more)  # type: ignore[arg-type]
+            return replace(judgement, verdict=Fault("device", "too hot")) if more.get("confirm") else judgement
+
+    wanted = config(tmp_path)
+    with pytest.raises(FaultsStopped, match=r"3 faults in a row, the last: device: too hot[\s\S]*resume=true"):
+        run(wanted, Overheated())
+    cool = StubLease()
+    (result,) = run(replace(wanted, resume=True), cool).results
+    assert not cool.judged, "the search itself was over"
+    assert result.best is not None
+    assert result.best.confirmed
+
+
 def test_a_machine_that_keeps_failing_stops_the_run_with_everything_saved(tmp_path: Path) -> None:
     broken = StubLease(script=lambda program: Fault("device", "the fan fell off") if program.parents else None)
     wanted = config(tmp_path)
