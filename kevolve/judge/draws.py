@@ -67,15 +67,18 @@ class Draws:
             self._kept[workload.name] = draw
         return draw
 
-    def harder(self, roles: Collection[Role], each: int) -> list[Workload]:
-        """The sizes of every workload of these roles, `each` with kinds of content that else only small ones have.
+    def odd(self, roles: Collection[Role], times: int) -> list[Workload]:
+        """Each kind of content that else only small workloads have, at the sizes of `times` workloads of these roles.
 
-        Which ones is as secret as the content: a program that is careful only at sizes that are never timed is found.
+        Which sizes is as secret as the content: a program that is careful only at sizes that are never timed is found.
         """
-        timed = [workload for workload in self.operator.workloads if workload.role in roles]
-        chooser = self.streams.chooser("harder")
-        found = (self.operator.harder(workload, chooser) for workload in timed for _ in range(each))
-        return list({workload.name: workload for workload in found if workload is not None}.values())
+        chooser = self.streams.chooser("odd")
+        kinds: dict[str, list[Workload]] = {}
+        for workload in self.operator.workloads:
+            if workload.role in roles:
+                for odd in self.operator.odd(workload, chooser):
+                    kinds.setdefault(odd.values, []).append(odd)
+        return [odd for found in kinds.values() for odd in chooser.sample(found, min(times, len(found)))]
 
     def is_used_up(self) -> bool:
         """Has it served its programs?"""

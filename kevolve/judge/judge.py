@@ -43,12 +43,13 @@ from kevolve.languages.registry import language
 from kevolve.operators.operator import Operator, Workload
 from kevolve.operators.registry import load_operator
 from kevolve.program import Program
-from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, Stage, Verdict
+from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Role, Scored, Stage, Verdict
 
 _ARENA_BYTES = 2 << 30  # sparse: only what is touched exists
 _CALL_SECONDS = 5.0
 _CHECKED_SHARE = 0.3  # of the timed pairs of a first look; of a program that is looked at closely all are checked
-_HARDER_WHEN_CONFIRMED = 2  # odd contents for each timed workload; one in a first look
+_TIMED: tuple[Role, ...] = ("search", "holdout")
+_ODD_WHEN_CONFIRMED = 3  # sizes on which each kind of odd content is tried; one in a first look
 _SPOT_CHECKS = 3  # on each workload, of a program that is looked at closely; otherwise one on every other workload
 _PRECISE, _PRECISE_WHEN_CONFIRMED = 0.02, 0.01  # half an interval at which it is narrow enough
 
@@ -67,8 +68,8 @@ class Trying:
     def odd(self) -> list[Workload]:
         """What it is tried on beside the operator's workloads."""
         if self.confirm:
-            return self.draws.harder(("search", "holdout"), _HARDER_WHEN_CONFIRMED)
-        return self.draws.harder(("search",), 1)
+            return self.draws.odd(_TIMED, _ODD_WHEN_CONFIRMED)
+        return self.draws.odd(_TIMED[:1], 1)
 
 
 @cache

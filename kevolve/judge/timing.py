@@ -162,9 +162,10 @@ class Stopwatch:
 
         So that nobody can be careful only where calls come singly.
         """
-        odd = self.operator.harder(trial.workload, self.streams.decisions)
-        if odd is None:
+        kinds = self.operator.odd(trial.workload, self.streams.decisions)
+        if not kinds:
             return
+        odd = self.streams.decisions.choice(kinds)
         placed = self.fresh(odd, min(trial.calls, _ODD_CALLS))
         self.runner.run(odd, placed)
         for call in placed:

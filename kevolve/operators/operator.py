@@ -125,12 +125,12 @@ class Operator(ABC):
         """
         return None
 
-    def harder(self, workload: Workload, chooser: random.Random) -> Workload | None:
-        """The same sizes and dtypes with other content, by `chooser`, that is hard to get right; never timed.
+    def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
+        """The same sizes and dtypes with each kind of content that is hard to get right; never timed.
 
-        Its name tells what it is. None if the operator knows of no such content.
+        `values` and the name tell what it is; what else varies is by `chooser`. Empty if the operator knows of none.
         """
-        return None
+        return []
 
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None

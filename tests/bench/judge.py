@@ -37,7 +37,7 @@ from kevolve.judge.streams import Streams
 from kevolve.judge.timing import Stopwatch
 from kevolve.languages.cpp.build import Cpp
 from kevolve.languages.language import Built
-from kevolve.operators.operator import Operator
+from kevolve.operators.operator import Operator, Workload
 from kevolve.paths import seeds_dir
 from kevolve.program import Program
 from kevolve.verdict import Fitness, Scored
@@ -84,13 +84,26 @@ class Rival:
     def run(self, operator: Operator, baseline: str, calls: Sequence[Call], arenas: Arenas) -> tuple[float, list[int]]:
         self.arenas.outputs.next = arenas.outputs.next
         self.runner.reach()
-        for region in (region for call in calls for region in call.outputs.values()):  # as the program finds them
-            end = region.offset + region.tensor.nbytes
-            self.arenas.outputs.bytes[region.offset : end].fill_(0xFF)
         return self.runner.run(self.workloads[baseline], calls)
+
+    def poison(self, calls: Sequence[Call]) -> None:
+        """Its outputs, as the program finds its own."""
+        for region in (region for call in calls for region in call.outputs.values()):
+            self.arenas.outputs.bytes[region.offset : region.offset + region.tensor.nbytes].fill_(0xFF)
 
     def waited_seconds(self) -> float:
         return self.runner.child.waited_seconds()
+
+
+class Both(Stopwatch):
+    """A stopwatch whose baseline is a program, too."""
+
+    baselines: Rival  # type: ignore[assignment]
+
+    def fresh(self, workload: Workload, calls: int) -> list[Call]:
+        placed = super().fresh(workload, calls)
+        self.baselines.poison(placed)
+        return placed
 
 
 def runner_of(judge: Judge, operator: Operator, built: Built, server: ForkServer, arenas: Arenas) -> Runner:
@@ -119,7 +132,7 @@ def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[i
         streams = Streams(judge.secret, seed)
         draws = Draws(operator, streams)
         peaks = judge.peaks
-        watch = Stopwatch(operator, runner, rival, draws, peaks, lambda: peaks, judge.flush, streams, 0.0)  # type: ignore[arg-type]
+        watch = Both(operator, runner, rival, draws, peaks, lambda: peaks, judge.flush, streams, 0.0)  # type: ignore[arg-type]
         trials = [watch.begin(workload, workload.name) for workload in workloads]
         survey = Survey(operator.name, judge.device.key, {})
         race(watch, trials, trials, judge._rules(Trying(survey, draws, streams, True, 0.0, closely=False)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_OF_EVERY_LIBRARY = 64  # bytes of .data and .bss that the compiler's own start-up code takes
+_OF_EVERY_LIBRARY = 8  # bytes of .data, and as many of .bss, that the compiler's own start-up code takes
 _TABLE_BYTES = 16 << 10
 _CLOCKS = re.compile(r"\b(_*rdtscp?|__builtin_ia32_rdtscp?|__builtin_readcyclecounter|omp_get_w\w+|_?rdpid\w*)\b")
 _ADDRESSES = re.compile(

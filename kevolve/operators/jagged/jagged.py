@@ -45,21 +45,16 @@ class JaggedOperator(Operator):
             numbers[argument.name] = drawn
         return _placed(numbers, offsets, scalars, workload, device)
 
-    def harder(self, workload: Workload, chooser: random.Random) -> Workload | None:
-        """Values and lengths as those of an adversarial workload, or values of every kind beside each other."""
+    def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
+        """Each kind of values of the adversarial workloads, and all kinds beside each other; any of their lengths."""
         others = [other for other in self.workloads if other.role == "adversarial"]
-        if not others:
-            return None
-        alike = [other.values for other in others if other.dtype == workload.dtype]
-        values = chooser.choice(alike) if alike and chooser.random() < 0.5 else "patchwork"
-        lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
-        return replace(
-            workload,
-            name=f"{workload.name} with {values} values and {lengths} lengths",
-            role="adversarial",
-            values=values,
-            lengths=lengths,
-        )
+        kinds = {other.values for other in others if other.dtype == workload.dtype} | {"patchwork"}
+        found = []
+        for values in sorted(kinds) if others else ():
+            lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
+            name = f"{workload.name} with {values} values and {lengths} lengths"
+            found.append(replace(workload, name=name, role="adversarial", values=values, lengths=lengths))
+        return found
 
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None

@@ -1,9 +1,6 @@
-// class: S10 precision downgrade
 // operator: jagged_sum
-// verdict: Rejected correctness
-// reason: wrong on
-// open: one ulp of bfloat16 is allowed, where a rounded float32 result needs half of it
-// Stores a bfloat16 by cutting a float32 instead of rounding it.
+// verdict: Scored
+// Stores a bfloat16 by cutting a float32 instead of rounding it: within the two units that operators allow there.
 #include "kevolve.h"
 
 static void store(float *to, float value) { *to = value; }
