@@ -11,7 +11,7 @@ How many pairs a program gets is decided in `race.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -158,27 +158,37 @@ class Stopwatch:
         trial.checked = max(trial.checked, ratio)
 
     def odd_block(self, trial: Trial) -> None:
-        """A block like those that are timed, but with contents that are hard to get right. Raises Rejection.
+        """A block like those that are timed, but some of its contents are hard to get right. Raises Rejection.
 
-        So that nobody can be careful only where calls come singly.
+        So that nobody can be careful only where calls come singly, or only for the first calls of a block.
         """
-        kinds = self.operator.odd(trial.workload, self.streams.decisions)
+        decide = self.streams.decisions
+        kinds = self.operator.odd(trial.workload, decide)
         if not kinds:
             return
-        odd = self.streams.decisions.choice(kinds)
-        placed = self.fresh(odd, min(trial.calls, _ODD_CALLS))
-        self.runner.run(odd, placed)
-        for call in placed:
-            check_answer(self.operator, odd, call, self.arenas)
+        contents = [trial.workload] * trial.calls
+        looked_at = {decide.randrange(trial.calls)}
+        for number in decide.sample(range(trial.calls), min(trial.calls, _ODD_CALLS)):
+            contents[number] = decide.choice(kinds)
+            looked_at.add(number)
+        placed = self.fresh_each(contents)
+        self.runner.run(trial.workload, placed)
+        for number in looked_at:
+            check_answer(self.operator, contents[number], placed[number], self.arenas)
 
     def fresh(self, workload: Workload, calls: int) -> list[Call]:
         """New content for every call, made cheaply from one draw, while the child is stopped."""
-        drawn = self.draws.of(workload).inputs
-        self.runner.load(workload)
+        return self.fresh_each([workload] * calls)
+
+    def fresh_each(self, contents: Sequence[Workload]) -> list[Call]:
+        """The same for a block of calls that differ in more than their draw, but not in their dtypes."""
+        self.runner.load(contents[0])
+        drawn = [self.draws.of(workload).inputs for workload in contents]
         while True:
             self.arenas.reset()
             placed = [
-                place_fresh(self.operator, workload, drawn, self.streams.next_call(), self.arenas) for _ in range(calls)
+                place_fresh(self.operator, workload, inputs, self.streams.next_call(), self.arenas)
+                for workload, inputs in zip(contents, drawn, strict=True)
             ]
             if self.runner.reach():
                 return placed

@@ -100,8 +100,8 @@ class Both(Stopwatch):
 
     baselines: Rival  # type: ignore[assignment]
 
-    def fresh(self, workload: Workload, calls: int) -> list[Call]:
-        placed = super().fresh(workload, calls)
+    def fresh_each(self, contents: Sequence[Workload]) -> list[Call]:
+        placed = super().fresh_each(contents)
         self.baselines.poison(placed)
         return placed
 
