@@ -20,7 +20,7 @@ from kevolve.verdict import Role
 
 PROGRAMS = 16  # that one draw serves
 _MOST_BYTES = 1536 << 20  # kept per operator; what is not kept is drawn again, the same
-_MEMORY_SHARE = 12  # or this part of the machine's memory, if that is less
+_MEMORY_SHARE = 24  # or this part of the machine's memory, if that is less
 
 
 @dataclass(frozen=True)

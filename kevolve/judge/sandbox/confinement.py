@@ -333,7 +333,6 @@ def limit(memory_bytes: int, file_bytes: int, cpu_seconds: int, *, threads: int 
 def confine_command(arguments: list[str]) -> None:
     """`{json} -- COMMAND...`: confine this process as the JSON says and become the command."""
     settings = json.loads(arguments[0])
-    os.setsid()
     prctl(PR_SET_PDEATHSIG, 9)
     limit(settings["memory_bytes"], settings["file_bytes"], settings["cpu_seconds"], open_files=256)
     if settings["landlock"]:
