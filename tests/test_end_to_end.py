@@ -15,7 +15,7 @@ from kevolve.events import read_events
 
 def command(folder: Path, *arguments: str) -> list[str]:
     fixed = (f"runs_dir={folder}/runs", f"tracking.uri=sqlite:///{folder}/mlflow.db", "judge.confirm_pairs=6")
-    return [sys.executable, "-m", "kevolve.run", *fixed, "judge.max_pairs=6", "judge.confirm_pairs=6", *arguments]
+    return [sys.executable, "-m", "kevolve.run", *fixed, "judge.max_pairs=6", *arguments]
 
 
 def test_a_run_stopped_half_way_goes_on_and_ends_with_a_champion(tmp_path: Path) -> None:
