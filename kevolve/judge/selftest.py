@@ -32,7 +32,7 @@ from kevolve.verdict import Fault, Rejected, Scored, Verdict
 
 CANARIES = Path(__file__).parent / "canaries"
 NAME = "judge_self_test"
-TRIES = 3  # for a moment in which the machine had other work: faults, and speedups that are off
+TRIES = 5  # for a moment in which the machine had other work: faults, and speedups that are off
 NEAR = 1.1  # a known speedup may be missed by a tenth, at the near end of its interval
 SLOWER = 0.75  # what takes twice as long must be measured at less than this
 
