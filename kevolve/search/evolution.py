@@ -116,6 +116,7 @@ class Driver:
         self.asking: Counter[Search] = Counter()
         self.migrating: set[Search] = set()
         self.quiet_at = time.monotonic()
+        self.confirmation_seconds = 0.0  # the longest so far
 
     async def run(
         self,
@@ -344,28 +345,36 @@ class Driver:
 
     async def confirm(self) -> None:
         """Find every search's champion, unless somebody wants to leave or the machine fails."""
-        for search, state in self.lineage.searches.items():
+        for place, (search, state) in enumerate(self.lineage.searches.items(), start=1):
             if self.stopping.reason in ("interrupted", "faults"):
                 return
+            yet_to_come = len(self.lineage.searches) - place
             await crown(
                 state,
                 lambda program, search=search: self.again(search, program),  # type: ignore[misc]
                 lambda *found, search=search: self.confirmed(search, *found),
-                lambda: self.stopping.seconds_left <= 0 or self.stopping.reason == "interrupted",
+                lambda first=yet_to_come: self.is_late(first) or self.stopping.reason == "interrupted",  # type: ignore[misc]
             )
             if state.best(1) and state.champion is None and self.lineage.faults:
                 self.stopping.reason = "faults"  # only the machine is why there is no champion: a resume finds it
+
+    def is_late(self, first: int) -> bool:
+        """Is there no time for one more confirmation, after `first` others that must not be left out?"""
+        return self.stopping.seconds_left <= (first + 1) * self.confirmation_seconds
 
     async def again(self, search: Search, id: str) -> Judgement:
         """Judge a program once more, on fresh data and all timed workloads."""
         state, lease = self.lineage.state(search), self.leases[search.device]
         program = self.lineage.program(search.operator, state.programs[id])
         assert state.survey is not None
+        started = time.monotonic()
         built = await build(lease, program)
         if isinstance(built, Rejected | Fault):
             return Judgement(lease.key(program), built)
         seed = seed_of(self.config.seed, search.operator, search.device, id, "confirm")
-        return await measure(lease, state.survey, Ready(program, built), seed, confirm=True)
+        judgement = await measure(lease, state.survey, Ready(program, built), seed, confirm=True)
+        self.confirmation_seconds = max(self.confirmation_seconds, time.monotonic() - started)
+        return judgement
 
     def confirmed(self, search: Search, program: str, judgement: Judgement, champion: bool, reason: str) -> None:
         """Store what came of a confirmation."""

@@ -22,7 +22,7 @@ from kevolve.search.evolution import evolve
 from kevolve.search.listener import Listener
 from kevolve.search.stopping import FAULTS_IN_A_ROW
 from kevolve.summary import Summary
-from kevolve.verdict import Fault, Judgement, Rejected, Scored, Verdict
+from kevolve.verdict import Fault, Fitness, Judgement, Rejected, Scored, Verdict
 
 
 def run(
@@ -405,3 +405,18 @@ def test_a_resumed_run_recalls_what_was_before(tmp_path: Path) -> None:
     run(config(tmp_path, evaluations=5, resume=True), None, None, notes)
     assert notes.past == list(range(1, count + 1))
     assert notes.present == list(range(count + 1, len(events_of(config(tmp_path))) + 1))
+
+
+def test_a_second_confirmation_is_not_begun_when_it_would_end_too_late(tmp_path: Path) -> None:
+    class Thorough(StubLease):
+        async def measure(self, program: Program, *rest: object, **more: object) -> Judgement:
+            if more["confirm"]:
+                await asyncio.sleep(2.0)
+            return await super().measure(program, *rest, **more)  # type: ignore[arg-type]
+
+    def alike(program: Program) -> Verdict:
+        return Scored(Fitness(1.5, 1.4, (1.0, 2.0), 0.5), ())
+
+    lease = Thorough(script=alike)
+    run(config(tmp_path, minutes=0.05, evaluations=6), lease)
+    assert len(lease.confirmed) == 1
