@@ -7,7 +7,7 @@ import torch
 from faulty_and_honest import FAULTY, HONEST
 from operator_cases import OPERATORS, drawn, names, right_answer, value_dtype, verdict
 
-from kevolve.operators.checks import Bits
+from kevolve.operators.checks import Bits, Exact
 
 EVERY = [(operator, name) for operator in OPERATORS for name in names(operator, "search", "holdout", "adversarial")]
 
@@ -85,6 +85,19 @@ def test_faulty_arithmetic_is_rejected_where_it_should_show(operator, fault, cau
     for name in caught_by:
         _, workload, inputs, _ = drawn(operator, name)
         assert verdict(operator, name, wrong(inputs).to(value_dtype(workload))) is not None, name
+
+
+def test_an_exact_sum_may_be_cut_off_where_bfloat16_has_no_place_for_it():
+    check = Exact(torch.tensor([3.0, -275.0], dtype=torch.float64))
+    for right in ([3.0, -274.0], [3.0, -276.0]):
+        out = torch.tensor(right, dtype=torch.bfloat16)
+        assert check.differs("out", out) is None
+        assert check.quickly(out.dtype)(out)
+    for wrong in ([3.0, -272.0], [3.015625, -276.0], [3.0, float("nan")]):
+        out = torch.tensor(wrong, dtype=torch.bfloat16)
+        assert check.differs("out", out) is not None
+        assert not check.quickly(out.dtype)(out)
+    assert check.differs("out", torch.tensor([3.0, -275.00003])) is not None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
