@@ -23,7 +23,7 @@ class Budget:
 
 @dataclass
 class DeviceConfig:
-    name: str = key("auto", "auto: every device that this machine has")
+    name: str = key("auto", "auto: a GPU where there is one, else the CPU")
 
 
 @dataclass

@@ -69,8 +69,7 @@ def next_commands(summary: Summary, config: Config) -> Iterator[str]:
     for result in summary.results:
         folder = Path(config.runs_dir) / summary.name / "champions" / result.operator / result.device
         for file in sorted(folder.glob("program.*")):
-            device = result.device.partition("-")[0]
-            yield f"judge again  python -m kevolve.judge {file} --operator {result.operator}{source} --device {device}"
+            yield f"judge again  python -m kevolve.judge {file} --operator {result.operator}{source}"
 
 
 def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:

@@ -87,14 +87,14 @@ def _compare(given: argparse.Namespace) -> int:
         print(f"{challenger.program[:8]} of {given.run} is the kept champion of {given.operator} on {device.key}.")
         return SCORED
     from kevolve.champions.contest import contest, store
-    from kevolve.judge.judge import Judge
+    from kevolve.judge.choice import judge_of
     from kevolve.operators.custom.definition import kept as own_operator
     from kevolve.operators.custom.given import give
 
     definition = own_operator(Path(given.runs_dir) / given.run, given.operator)
     if definition is not None:  # the operator as the run knows it
         give([definition])
-    judge = Judge(device, JudgeConfig())
+    judge = judge_of(device, JudgeConfig())
     try:
         outcome = contest(judge, challenger, holder, given.seed, lambda line: print(line, flush=True))
     finally:

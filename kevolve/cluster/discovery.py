@@ -94,6 +94,8 @@ def find_offers(config: Config) -> dict[str, list[Offer]]:
             f"device={wanted}: the Ray cluster has {what}{only}. Its nodes:\n{lines}\n"
             "  Type device=auto to use what is there, or add a node that has one."
         )
+    if wanted == "auto":  # a CPU only where the cluster has nothing else, as on one machine
+        offers = [offer for offer in offers if offer.name != "cpu"] or offers
     keys = dict.fromkeys(offer.key for offer in offers)
     return {key: [offer for offer in offers if offer.key == key] for key in keys}
 

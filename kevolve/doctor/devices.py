@@ -9,7 +9,7 @@ from kevolve.config import Config
 from kevolve.doctor.finding import Finding, last_line
 
 # Chips that can be seen without a library of their vendor.
-CHIPS = {"an NVIDIA GPU": "/dev/nvidia0", "an AMD GPU": "/dev/kfd"}
+CHIPS = {"an AMD GPU": "/dev/kfd"}
 
 
 def devices(config: Config) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def devices(config: Config) -> Iterator[Finding]:
         what = f"{row.name}: {row.key}, languages {', '.join(row.languages)}, {row.toolchain}, peaks {row.rates}"
         yield Finding("device", what)
     for chip, place in CHIPS.items():
-        if Path(place).exists() and {row.name for row in found} == {"cpu"}:
+        if Path(place).exists() and {row.name for row in found} <= {"cpu", "cuda"}:
             yield Finding("device", f"{chip} is here ({place}), and no device of kevolve uses it yet")
 
 

@@ -29,12 +29,14 @@ def self_test(config: Config) -> Iterator[Finding]:
 
 
 def _tested(config: Config, device: Device) -> Finding:
-    from kevolve.judge.judge import Judge
-    from kevolve.judge.selftest import mend, self_test
+    from kevolve.judge.choice import judge_of
+    from kevolve.judge.selftest import has_canaries, mend, self_test
 
+    if not has_canaries(device):
+        return Finding("self-test", f"{device.key}: there are no canaries for {', '.join(device.languages)}")
     began = time.monotonic()
     try:
-        judge = Judge(device, config.judge)
+        judge = judge_of(device, config.judge)
         try:
             broken = self_test(judge)
         finally:

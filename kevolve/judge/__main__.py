@@ -60,12 +60,12 @@ def main(argv: list[str] | None = None) -> int:
 def _judge(arguments: argparse.Namespace) -> tuple[Judgement, Survey]:
     program = _read(Path(arguments.file), _operator(arguments))
     from kevolve.devices.registry import find_devices
-    from kevolve.judge.judge import Judge
+    from kevolve.judge.choice import judge_of
     from kevolve.judge.lease import Survey
     from kevolve.languages.language import Built
     from kevolve.verdict import Fault, Judgement
 
-    judge = Judge(find_devices(arguments.device)[0], JudgeConfig(sandbox=arguments.sandbox))
+    judge = judge_of(find_devices(arguments.device, program.language)[0], JudgeConfig(sandbox=arguments.sandbox))
     none = Survey(program.operator, judge.device.key, {})
     try:
         built = judge.prepare(program)

@@ -39,12 +39,14 @@ class Scratch:
         return None if finished.timed_out else (finished.status, finished.output)
 
 
-def prepare(program: Program, target: Target, tier: Tier, settings: JudgeConfig) -> Built | Rejected | Fault:
-    """The built program, or why it goes no further."""
+def prepare(
+    program: Program, target: Target, tier: Tier, settings: JudgeConfig, device: str = "cpu"
+) -> Built | Rejected | Fault:
+    """The built program, or why it goes no further. `device` is the device's name: workloads may be its own."""
     rejected = screen(program)
     if rejected is not None:
         return rejected
-    operator, kills = load_operator(program.operator), out_of_memory_kills()
+    operator, kills = load_operator(program.operator, device), out_of_memory_kills()
     try:
         with tempfile.TemporaryDirectory(prefix="kevolve-build-") as scratch:
             confined = Scratch(tier, Path(scratch).resolve(), settings.build_seconds)

@@ -9,15 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from kevolve.judge.timing import Stopwatch, Trial
-from kevolve.verdict import Fitness
+from kevolve.judge.streams import Streams
+from kevolve.verdict import Fitness, Measurement
 
 LOOK = 2  # times two pairs of every workload before anything is decided
 FAIR = 5  # before that, stopping at a narrow interval would pick the intervals that are narrow by luck
 ODD_SHARE = 0.15  # times the share of pairs that are checked: how often a block with odd contents comes between
 _SELDOM = 3
 _SURELY_LOST = 0.9  # of what is to beat, at the upper end of the interval
+
+
+T = TypeVar("T", contravariant=True)
+
+
+class Watch(Protocol[T]):
+    """What times a program, trial by trial: a device's stopwatch. `checked` is a share of the pairs."""
+
+    streams: Streams
+    checked: float
+
+    def two_pairs(self, trial: T) -> None:
+        """Two more pairs of the trial, one in each order."""
+        ...
+
+    def measurement(self, trial: T) -> Measurement:
+        """What its pairs so far say."""
+        ...
+
+    def odd_block(self, trial: T) -> None:
+        """Calls like those of the trial with contents that are hard to get right, untimed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +68,7 @@ class Rules:
         return rounds >= self.most * (2 if is_improver else 1)
 
 
-def race(watch: Stopwatch, trials: Sequence[Trial], decisive: Sequence[Trial], rules: Rules) -> None:
+def race(watch: Watch[T], trials: Sequence[T], decisive: Sequence[T], rules: Rules) -> None:
     """Take pairs of every trial in turns, until the rules say of the `decisive` ones' fitness that it is enough.
 
     Trials that decide nothing get a third of the pairs.

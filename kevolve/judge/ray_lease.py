@@ -71,9 +71,9 @@ class DeviceActor:
 
     def __init__(self, device_name: str, settings: JudgeConfig, definitions: Sequence[Definition] = ()):
         give(definitions)
-        from kevolve.judge.judge import Judge
+        from kevolve.judge.choice import judge_of
 
-        self.judge = Judge(find_devices(device_name)[0], settings)
+        self.judge = judge_of(find_devices(device_name)[0], settings)
         with self.judge.lock:  # a second that keeps a run's roofline from resting on a moment when the machine was busy
             self.judge.peaks_again()
 
@@ -91,12 +91,20 @@ class DeviceActor:
             "flags": " ".join(device.target.flags),
             "pinned": dict(device.environment()),
             "peaks": asdict(self.judge.peaks),
-            "self_test": "passed" if self.judge.settings.self_test else "off",  # no run begins that does not pass it
+            "self_test": self._self_tested(),
         }
-        versions = {name: load_operator(name).version for name in operators}
+        versions = {name: load_operator(name, device.name).version for name in operators}
         return Description(
             device.key, device.languages, device.exclusive, device.target, tier, judge_version(), versions, environment
         )
+
+    def _self_tested(self) -> str:
+        """No run begins that does not pass it."""
+        from kevolve.judge.selftest import has_canaries
+
+        if not has_canaries(self.judge.device):
+            return f"none for {', '.join(self.judge.device.languages)}"
+        return "passed" if self.judge.settings.self_test else "off"
 
     def self_test(self) -> str:
         """Why the judge cannot be believed here, and what to type; empty if it can."""
@@ -132,13 +140,13 @@ class DeviceActor:
 
 @ray.remote(num_cpus=1, max_retries=0)
 def build(
-    program: Program, target: Target, tier: Tier, settings: JudgeConfig, definitions: Sequence[Definition]
+    program: Program, offer: Offer, settings: JudgeConfig, definitions: Sequence[Definition]
 ) -> Built | Rejected | Fault:
     """Screen and build in a worker of its own. `definitions` are of operators that are the user's own."""
     give(definitions)
     from kevolve.judge.prepare import prepare
 
-    return prepare(program, target, tier, settings)
+    return prepare(program, offer.target, offer.tier, settings, offer.name)
 
 
 class RayLease:
@@ -185,7 +193,7 @@ class RayLease:
                 return replace(fault, detail=str(error))
             task = build.options(**builder.node.pin())
             judge, definitions = self.config.judge, given([program.operator])
-            reference = task.remote(program, builder.target, builder.tier, judge, definitions)
+            reference = task.remote(program, builder, judge, definitions)
             try:
                 answer: Built | Rejected | Fault = await answer_of(reference, [builder.node.id])
             except (RayTaskError, LocalRayletDiedError):

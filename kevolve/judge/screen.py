@@ -40,6 +40,15 @@ def screen(program: Program) -> Rejected | None:
         return Rejected("screen", f"the source has {size} bytes; {MAX_SOURCE_BYTES} are allowed")
     if "\0" in program.source:
         return Rejected("screen", "the source holds a NUL character")
+    if program.language == "triton":
+        from kevolve.languages.triton.screen import check
+
+        wrong = check(program.source, program.operator)
+        return Rejected("screen", wrong) if wrong else None
+    return _screen_cpp(program)
+
+
+def _screen_cpp(program: Program) -> Rejected | None:
     code = _STRING_OR_COMMENT.sub(lambda match: match["string"] or " ", _SPLICE.sub("", program.source))
     entry = re.compile(rf'extern\s*"C"[^;{{}}]*\b{re.escape(program.operator)}\s*\(')
     if not entry.search(code) and not re.search(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from kevolve.devices.device import Device
 from kevolve.errors import UsageError
 from kevolve.judge.judge import Judge
 from kevolve.judge.lease import Survey
@@ -68,6 +69,11 @@ def self_test(judge: Judge) -> list[Broken]:
             if (CANARIES / name).is_dir():
                 broken += _test(judge, name)
     return broken
+
+
+def has_canaries(device: Device) -> bool:
+    """Is there a language of the device's that the self-test can put to the test?"""
+    return any((CANARIES / name).is_dir() for name in device.languages)
 
 
 def refusal(device: str, broken: list[Broken]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kevolve.errors import UsageError, nearest
 from kevolve.languages.cpp.build import Cpp
 from kevolve.languages.language import Language
+from kevolve.languages.triton.build import Triton
 
-LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(),)}
+LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(), Triton())}
 
 
 def language(name: str) -> Language:

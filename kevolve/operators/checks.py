@@ -35,7 +35,8 @@ def check_form(outputs: Outputs, shapes: Mapping[str, tuple[int, ...]], dtype: t
 
 def output_rounding(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """One to two units in the last place of `expected` in `dtype`: correct rounding needs half of one."""
-    return expected.abs() * torch.finfo(dtype).eps
+    kind = torch.finfo(dtype)
+    return expected.abs() * kind.eps + kind.smallest_normal * kind.eps
 
 
 class Allowed(Protocol):
@@ -61,12 +62,13 @@ class Within:
     tolerance: torch.Tensor
 
     def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
-        actual = got.detach().cpu().double()
+        actual = got.detach().to(self.expected.device, torch.float64)
         # False for NaN, and for infinity against an infinite tolerance: neither is close to a number.
         right = (actual - self.expected).abs_().sub_(self.tolerance) <= 0
         if bool(right.all()):
             return None
-        right |= (actual == self.expected) | (actual.isnan() & self.expected.isnan())
+        # What the output's dtype cannot hold is infinite in it.
+        right |= (actual == self.expected.to(got.dtype)) | (actual.isnan() & self.expected.isnan())
         return None if bool(right.all()) else _describe(name, actual, self.expected, right, self.tolerance)
 
     def quickly(self, dtype: torch.dtype) -> Callable[[torch.Tensor], bool]:
@@ -86,7 +88,7 @@ class Exact:
     expected: torch.Tensor
 
     def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
-        actual = got.detach().cpu()
+        actual = got.detach().to(self.expected.device)
         below, above = self._neighbours(actual.dtype)
         right = (actual >= below) & (actual <= above)
         if bool(right.all()):
@@ -109,7 +111,7 @@ class Bits:
     expected: torch.Tensor
 
     def differs(self, name: str, got: torch.Tensor) -> Mismatch | None:
-        actual = got.detach().cpu().contiguous()
+        actual = got.detach().to(self.expected.device).contiguous()
         wanted = self.expected.contiguous()
         right = _as_bits(actual) == _as_bits(wanted)
         if bool(right.all()):
@@ -126,7 +128,17 @@ def _towards(bound: torch.Tensor, dtype: torch.dtype, direction: float) -> torch
     """`bound` (float64) in `dtype`, rounded towards `direction`, which is either infinity."""
     rounded = bound.to(dtype)
     is_short = rounded.double() < bound if direction > 0 else rounded.double() > bound
-    return torch.where(is_short, torch.nextafter(rounded, rounded.new_tensor(direction)), rounded)
+    return torch.where(is_short, _next(rounded, direction), rounded)
+
+
+def _next(values: torch.Tensor, direction: float) -> torch.Tensor:
+    """The neighbours of `values` towards an infinite `direction`. PyTorch has no nextafter for float16."""
+    if values.dtype is not torch.float16:
+        return torch.nextafter(values, values.new_tensor(direction))
+    bits, up = values.view(torch.int16), 1 if direction > 0 else -1
+    away_from_zero = torch.where(bits < 0, -up, up).to(torch.int16)
+    smallest = torch.full_like(bits, 1 if direction > 0 else -0x7FFF)
+    return torch.where(values == 0, smallest, bits + away_from_zero).view(torch.float16)
 
 
 def _as_bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 DTYPES = ("float32", "bfloat16")
+DEVICE_DTYPES = (*DTYPES, "float16")  # of workloads in the section of a device that is not the CPU
 INDEX_DTYPES = ("int32", "int64")
 
 # ---------------------------------------------------------------------------------------------- lengths
@@ -210,7 +211,8 @@ def _wide(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
 def _patchwork(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     """Each span is of another kind: small, large, far from zero, normal, or normal but for one value in 500."""
     values.normal_(generator=rng)
-    for (start, end), kind in zip(rows.spans, _integers(0, 4, len(rows.spans), rng).tolist(), strict=True):
+    kinds = torch.randint(5, (len(rows.spans),), generator=rng, device=values.device).tolist()
+    for (start, end), kind in zip(rows.spans, kinds, strict=True):
         span = values[start:end]
         if kind == 0:
             span.mul_(1e-3)
@@ -266,7 +268,7 @@ def _odd_bits(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     """Normal, with 40 % of the cells -0, subnormal or (quiet) NaNs that carry a number: arithmetic changes them."""
     chosen = torch.empty_like(values).uniform_(generator=rng)
     values.normal_(generator=rng).masked_fill_(chosen < 0.4, -0.0).masked_fill_(chosen < 0.3, -3e-40)
-    patterns = torch.randint(0x7FC00000, 0x80000000, values.shape, generator=rng).int()
+    patterns = torch.randint(0x7FC00000, 0x80000000, values.shape, generator=rng, device=values.device).int()
     values.copy_(torch.where(chosen < 0.2, patterns.view(torch.float32).copysign(chosen - 0.1), values))
 
 

@@ -118,6 +118,10 @@ class Operator(ABC):
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
         """Fresh inputs for `workload`; every call draws new content from `rng`."""
 
+    def draw_scalars(self, workload: Workload, rng: torch.Generator) -> Mapping[str, int]:
+        """The scalars of a call of `workload`, without its tensors where that is cheaper."""
+        return self.make_inputs(workload, rng).scalars
+
     def capacity(self, workload: Workload) -> dict[str, int] | None:
         """The most elements that each tensor argument, input or output, can ever have: what memory to set aside.
 
@@ -174,8 +178,13 @@ class Operator(ABC):
         expected = self.oracle(inputs)
         return lambda outputs: self.check(workload, outputs, expected, inputs)
 
-    def sample(self, inputs: Inputs, outputs: Outputs, rng: torch.Generator) -> tuple[Inputs, Outputs]:
-        """A random part of a call that is complete in itself, so that checking it costs less: here all of it."""
+    def sample(
+        self, inputs: Inputs, outputs: Outputs, rng: torch.Generator, most: int | None = None
+    ) -> tuple[Inputs, Outputs]:
+        """A random part of a call that is complete in itself, so that checking it costs less: here all of it.
+
+        Where the parts are entries of a batch, no more than `most` of them.
+        """
         return inputs, outputs
 
     def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

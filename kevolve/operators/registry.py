@@ -22,14 +22,21 @@ if TYPE_CHECKING:
     from kevolve.operators.operator import Operator, Workload
 
 
+OWN_SECTIONS = ("cuda",)  # devices that a file may have workloads for
+
+
 def operator_names() -> list[str]:
     """The operators of conf/operator/ and those that this process has been given, sorted."""
     own = {path.stem for path in (conf_dir() / "operator").glob("*.yaml")}
     return sorted(own | {definition.name for definition in given()})
 
 
-def load_operator(name: str) -> Operator:
-    """The operator with its workloads. UsageError names the file and the key at fault."""
+def load_operator(name: str, device: str = "cpu") -> Operator:
+    """The operator with its workloads on the device called `device`. UsageError names the file and the key at fault.
+
+    A device that a file has a section for has search and holdout workloads of its own, and perhaps further
+    adversarial ones: sizes that suit two cores say nothing of a GPU.
+    """
     custom = load_given(name)
     if custom is not None:
         return custom
@@ -42,7 +49,15 @@ def load_operator(name: str) -> Operator:
     sheet = _Sheet(path)
     content = _read(sheet)
     implementation = _implementation(sheet, content)
-    return implementation(_workloads(sheet, content, implementation.sizes))
+    own = sheet.mapping(device, content.get(device) or {}) if device in OWN_SECTIONS else {}
+    for key in own:
+        sheet.known(device, "role", key, ROLES)
+    adversarial = {
+        **sheet.mapping("adversarial", content["adversarial"]),
+        **sheet.mapping(device, own.get("adversarial") or {}),
+    }
+    own_content = {**content, **own, "adversarial": adversarial}
+    return implementation(_workloads(sheet, own_content, implementation.sizes, device))
 
 
 @dataclass(frozen=True)
@@ -82,7 +97,7 @@ def _read(sheet: _Sheet) -> dict[str, Any]:
     except (YAMLError, OmegaConfBaseException) as error:  # a name given twice lands here too
         raise sheet.error("not valid", " ".join(str(error).split())) from error
     for key in content:
-        sheet.known("the file", "key", key, ["implementation", *ROLES])
+        sheet.known("the file", "key", key, ["implementation", *ROLES, *OWN_SECTIONS])
     for key in ("implementation", *ROLES):
         if not content.get(key):
             raise sheet.error(key, "missing. An operator needs an implementation and workloads of every role.")
@@ -105,7 +120,7 @@ def _implementation(sheet: _Sheet, content: Mapping[str, Any]) -> type[Operator]
     return found
 
 
-def _workloads(sheet: _Sheet, content: Mapping[str, Any], sizes: tuple[str, ...]) -> tuple[Workload, ...]:
+def _workloads(sheet: _Sheet, content: Mapping[str, Any], sizes: tuple[str, ...], device: str) -> tuple[Workload, ...]:
     workloads: dict[str, Workload] = {}
     for role in ROLES:
         entries = sheet.mapping(role, content[role])
@@ -114,12 +129,14 @@ def _workloads(sheet: _Sheet, content: Mapping[str, Any], sizes: tuple[str, ...]
             where = f"{role}.{name}"
             if name in workloads:
                 raise sheet.error(where, f"{name} is already a {workloads[name].role} workload. Give it another name.")
-            workloads[name] = _workload(sheet, where, role, {**defaults, **sheet.mapping(where, entry)}, sizes)
+            workloads[name] = _workload(sheet, where, role, {**defaults, **sheet.mapping(where, entry)}, sizes, device)
     return tuple(workloads.values())
 
 
-def _workload(sheet: _Sheet, where: str, role: Role, entry: dict[str, Any], sizes: tuple[str, ...]) -> Workload:
-    from kevolve.operators.inputs import DTYPES, INDEX_DTYPES, LAYOUTS, LENGTHS, VALUES
+def _workload(
+    sheet: _Sheet, where: str, role: Role, entry: dict[str, Any], sizes: tuple[str, ...], device: str
+) -> Workload:
+    from kevolve.operators.inputs import DEVICE_DTYPES, DTYPES, INDEX_DTYPES, LAYOUTS, LENGTHS, VALUES
     from kevolve.operators.operator import Workload
 
     given = [field.name for field in fields(Workload) if field.name not in ("name", "role", "sizes")]
@@ -132,7 +149,7 @@ def _workload(sheet: _Sheet, where: str, role: Role, entry: dict[str, Any], size
     if type(weight) not in (int, float) or not 0 < weight < float("inf"):
         raise sheet.error(f"{where}.weight", f"expected a number greater than 0, got {weight!r}.")
     tables: dict[str, Iterable[str]] = {
-        "dtype": DTYPES,
+        "dtype": DEVICE_DTYPES if device in OWN_SECTIONS else DTYPES,
         "index_dtype": INDEX_DTYPES,
         "lengths": LENGTHS,
         "values": VALUES,

@@ -199,17 +199,22 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         raise OSError(ctypes.get_errno(), f"landlock_add_rule failed for {path}")
 
 
-def seccomp(forbidden: tuple[str, ...] | None = None) -> None:
+def seccomp(forbidden: tuple[str, ...] | None = None, *, for_device: bool = False) -> None:
     """From now on a forbidden system call ends the process with SIGSYS.
 
     Without a list of the forbidden: only what a program needs is allowed, what no honest one calls ends it, and the
-    rest answers EPERM. Raises OSError where the architecture or kernel has no filter for it.
+    rest answers EPERM. `for_device`: the rest is allowed, because a device's driver needs whatever it needs.
+    Raises OSError where the architecture or kernel has no filter for it.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no system call table for {machine}")
     column = _ARCHITECTURES[machine][1]
-    _install(_candidate_rules(column) if forbidden is None else _compiler_rules(column, forbidden), _WITHOUT_SLOWDOWN)
+    if forbidden is not None:
+        rules = _compiler_rules(column, forbidden)
+    else:
+        rules = _device_rules(column) if for_device else _candidate_rules(column)
+    _install(rules, _WITHOUT_SLOWDOWN)
 
 
 def supervise_opens() -> int:
@@ -251,11 +256,8 @@ def _install(rules: list[Line], flags: int) -> int:
 def _candidate_rules(column: int) -> list[Line]:
     """Threads, memory, clocks, its own channel, and files to read; see the lists."""
     checked = _numbers(_CHECKED, column)
-    itself = [*_only(0, (os.getpid(),))]  # abort() and raise() need that
     by_name = {
-        # A new thread, not a process. clone3 hides its flags in memory, so it is absent and libc falls back to clone.
-        "clone": [_argument(0), (_JUMP_SET, 0, 1, _CLONE_THREAD), _end(_ALLOW), _end(_KILL_PROCESS)],
-        "clone3": [_end(_ERRNO | errno.ENOSYS)],
+        **_no_processes(),
         "openat": [_argument(2), (_JUMP_SET, 0, 1, _OPENS_TO_WRITE), _end(_ERRNO | errno.EACCES), _end(_ALLOW)],
         "madvise": _only(2, _ADVICE),
         # For realloc. A size of zero would make a second view of shared memory; other flags choose where it goes.
@@ -266,12 +268,30 @@ def _candidate_rules(column: int) -> list[Line]:
             *(_argument(2), (_JUMP_EQUAL, 0, 3, 0), _argument(2, high=True), (_JUMP_EQUAL, 0, 1, 0)),
             *(_end(_ALLOW), _end(_ERRNO | errno.EPERM)),
         ],
-        **dict.fromkeys(("kill", "tkill", "tgkill"), itself),
     }
     rules = [line for number in _numbers(_ALLOWED, column).values() for line in _if(number, [_end(_ALLOW)])]
     rules += [line for name, number in checked.items() for line in _if(number, by_name[name])]
     rules += [line for number in _numbers(_ENDS, column).values() for line in _if(number, [_end(_KILL_PROCESS)])]
     return [*rules, _end(_ERRNO | errno.EPERM)]
+
+
+def _device_rules(column: int) -> list[Line]:
+    """No processes, and nothing that no honest program calls; what a driver does through files is up to it."""
+    checked = _numbers(_CHECKED, column)
+    rules = [line for name, lines in _no_processes().items() for line in _if(checked[name], lines)]
+    rules += [line for number in _numbers(_ENDS, column).values() for line in _if(number, [_end(_KILL_PROCESS)])]
+    return [*rules, _end(_ALLOW)]
+
+
+def _no_processes() -> dict[str, list[Line]]:
+    """Threads may be started, and signals sent to the process itself: abort() and raise() need that."""
+    itself = _only(0, (os.getpid(),))
+    return {
+        # A new thread, not a process. clone3 hides its flags in memory, so it is absent and libc falls back to clone.
+        "clone": [_argument(0), (_JUMP_SET, 0, 1, _CLONE_THREAD), _end(_ALLOW), _end(_KILL_PROCESS)],
+        "clone3": [_end(_ERRNO | errno.ENOSYS)],
+        **dict.fromkeys(("kill", "tkill", "tgkill"), itself),
+    }
 
 
 def _compiler_rules(column: int, forbidden: tuple[str, ...]) -> list[Line]:

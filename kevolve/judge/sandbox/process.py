@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,20 @@ class ChildLate(Exception):
     """The child did not answer in time."""
 
 
+@dataclass(frozen=True)
+class Life:
+    """What a child does on a device that is not the CPU: `child` of the file `file`, which also reads `others`.
+
+    `nodes` are the device files that it needs, `message` is what else it is told, `peer` talks to it.
+    """
+
+    file: Path
+    others: Sequence[Path]
+    nodes: Sequence[str]
+    message: Mapping[str, Any]
+    peer: Callable[[socket.socket, int], Any]
+
+
 class ForkServer:
     """A sandboxed process that forks disposable children. Everything in it ends with this object, or with its owner.
 
@@ -78,9 +92,15 @@ class ForkServer:
     """
 
     def __init__(
-        self, tier: Tier, load_path: Path, environment: Mapping[str, str], imports: Sequence[str] = ("torch",)
+        self,
+        tier: Tier,
+        load_path: Path,
+        environment: Mapping[str, str],
+        imports: Sequence[str] = ("torch",),
+        life: Life | None = None,
     ):
         self.tier = tier
+        self.life = life
         self.read = [*python_folders(), "/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu"]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         kernel_settings = os.open("/proc/sys/kernel", os.O_PATH)
@@ -90,18 +110,21 @@ class ForkServer:
             "confinement": confinement.__file__,
             "opens": opens.__file__,
             "load": str(load_path.resolve()),
+            "life": str(life.file.resolve()) if life else "",
             "own_namespace": tier.name == "bwrap",
-            "namespaces": tier.nested,
+            "namespaces": tier.nested and life is None,
             "imports": list(imports),
         }
         command = [sys.executable, "-I", worker.__file__, json.dumps(settings)]
         variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}
         if tier.name == "bwrap":
             files = [confinement.__file__, opens.__file__, worker.__file__, str(load_path.resolve())]
+            files += [str(path.resolve()) for path in (life.file, *life.others)] if life else []
             command = [
                 tier.bwrap,
                 *namespaces(),
                 *system_mounts([*python_folders(), *files]),
+                *(word for node in (life.nodes if life else ()) for word in ("--dev-bind", node, node)),
                 *variables_of_its_own(variables),
                 "--",
                 *command,
@@ -118,7 +141,7 @@ class ForkServer:
         theirs.close()
         os.close(kernel_settings)
         self.control = ours
-        self.child: Child | None = None
+        self.child: Any = None
         self._expect(60.0)
 
     def _expect(self, seconds: float) -> dict[str, Any]:
@@ -150,22 +173,24 @@ class ForkServer:
             "outputs_bytes": sizes[1],
             "landlock": self.tier.landlock,
             "seccomp": self.tier.seccomp,
-            "supervised": self.tier.supervised,
+            "supervised": self.tier.supervised and self.life is None,
             "read": self.read,
             "limits": {"memory_bytes": memory_bytes, "file_bytes": _OUTPUT_BYTES, "cpu_seconds": cpu_seconds},
+            **(self.life.message if self.life else {}),
         }
         try:
             socket.send_fds(self.control, [json.dumps(message).encode()], [theirs.fileno(), inputs, outputs, log])
         except OSError as error:
             raise SandboxFault(f"the sandbox ({self.tier.name}) is gone: {error}") from error
         theirs.close()
-        self.child = Child(ours, log)
+        child: Child = self.life.peer(ours, log) if self.life else Child(ours, log)
+        self.child = child
         try:
-            self.child.greet()
+            child.greet()
         except (ChildEnded, ChildLate) as error:
             ended = self.kill()
             raise SandboxFault(f"a sandboxed child did not start: {ended.describe()} {ended.output}") from error
-        return self.child
+        return child
 
     def kill(self) -> Exit:
         """End the child with everything it started, and say how it ended."""

@@ -51,6 +51,7 @@ class Server:
         self.confinement = _load_file("confinement", settings["confinement"])
         self.opens = _load_file("opens", settings["opens"])
         self.load = _load_file("load", settings["load"])
+        self.live = _load_file("life", settings["life"]).child if settings["life"] else child
         self.own_namespace = settings["own_namespace"]  # does the server see nobody's processes but its own?
         self.kernel_settings = settings["kernel_settings"]  # /proc/sys/kernel, open
         self.threads = _THREADS
@@ -104,7 +105,7 @@ class Server:
 
     def become_child(self, message: dict[str, Any], descriptors: list[int], line: socket.socket) -> None:
         os.close(self.kernel_settings)
-        child(message, descriptors, line, self.confinement, self.load)
+        self.live(message, descriptors, line, self.confinement, self.load)
 
     def make_namespaces(self) -> None:
         """Those of the next child, while nobody waits for them: that takes three times as long as to fork."""

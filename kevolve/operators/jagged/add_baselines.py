@@ -98,5 +98,5 @@ def _repeat(values: torch.Tensor, offsets: torch.Tensor, dense: torch.Tensor) ->
 
 
 def _added(values: torch.Tensor, offsets: torch.Tensor, more: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    in_use = (torch.arange(values.shape[0]) < offsets[-1])[:, None]
+    in_use = (torch.arange(values.shape[0], device=values.device) < offsets[-1])[:, None]
     return torch.where(in_use, values + torch.where(taken, more, 0), 0)

@@ -41,8 +41,8 @@ class DenseToJagged(JaggedOperator):
 
     def oracle(self, inputs: Inputs) -> Outputs:
         """In the dtype of dense: a copy has no use for a wider one."""
-        dense = inputs.dense.cpu()
-        out = torch.zeros(inputs.total, inputs.dim, dtype=dense.dtype)
+        dense = inputs.dense
+        out = torch.zeros(inputs.total, inputs.dim, dtype=dense.dtype, device=dense.device)
         for b, (start, end) in enumerate(spans(inputs)):
             out[start:end] = dense[b, : end - start]
         return {"out": out}

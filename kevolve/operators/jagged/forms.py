@@ -53,13 +53,15 @@ def shortest_and_longest(inputs: Inputs) -> tuple[int, int]:
 def row_of_value(inputs: Inputs) -> torch.Tensor:
     """int64 [offsets[batch]]: which row of the batch each row of values belongs to."""
     lengths = row_lengths(inputs)
-    return torch.repeat_interleave(torch.arange(inputs.batch), lengths, output_size=int(inputs.offsets[-1]))
+    return torch.repeat_interleave(
+        torch.arange(inputs.batch, device=lengths.device), lengths, output_size=int(inputs.offsets[-1])
+    )
 
 
 def cell_of_value(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     """For each row of values in use its row in a tensor [batch * max_length, ...], and whether it has one (bool)."""
     entry = row_of_value(inputs)
-    position = torch.arange(len(entry)) - inputs.offsets[entry]
+    position = torch.arange(len(entry), device=entry.device) - inputs.offsets[entry]
     return entry * inputs.max_length + position, position < inputs.max_length
 
 
@@ -79,15 +81,16 @@ def unpadded(inputs: Inputs, dense: torch.Tensor) -> torch.Tensor:
 
 def values_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The gather form for compilers: [batch, length, dim], and bool [batch, length, 1] which rows are real."""
-    position = offsets[:-1, None] + torch.arange(length)
+    position = offsets[:-1, None] + torch.arange(length, device=offsets.device)
     real = position < offsets[1:, None]
     return values[position.clamp(max=values.shape[0] - 1)], real[:, :, None]
 
 
 def rows_in_use(offsets: torch.Tensor, total: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """For compilers: row numbers, their batch entries (int64 [total]), and which take part (bool [total, 1])."""
-    position = torch.arange(total)
-    entry = torch.bucketize(position, offsets[1:], right=True).clamp(max=offsets.shape[0] - 2)
+    position = torch.arange(total, device=offsets.device)
+    # All of the offsets: compiled for CUDA (PyTorch 2.11), a part of them is searched from where the whole begins.
+    entry = (torch.bucketize(position, offsets, right=True) - 1).clamp(max=offsets.shape[0] - 2)
     within = position - offsets[entry]
     return position, entry, ((within < length) & (position < offsets[-1]))[:, None]
 
@@ -104,7 +107,7 @@ def dense_rows_repeated(dense: torch.Tensor, offsets: torch.Tensor, total: int) 
     lengths = offsets.diff()
     lengths = torch.cat([lengths[:-1], lengths[-1:] + total - offsets[-1]])
     entry = torch.repeat_interleave(lengths, output_size=total)
-    position = torch.arange(total)
+    position = torch.arange(total, device=offsets.device)
     within = position - offsets[entry]
     taken = (within < dense.shape[1]) & (position < offsets[-1])
     return dense[entry, within.clamp(max=dense.shape[1] - 1)], taken[:, None]

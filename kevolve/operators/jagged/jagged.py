@@ -34,14 +34,18 @@ class JaggedOperator(Operator):
     uses_whole_spans: ClassVar[bool] = False
 
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
-        """Every input of numbers, and offsets [batch + 1], drawn on the CPU and moved to `device`."""
+        """Every input of numbers, and offsets [batch + 1]. Numbers are drawn on `device`, seeded from `rng`."""
         offsets = _draw_offsets(workload, rng)
         scalars = self._scalars(workload, offsets)
         shapes = self.shapes(scalars)
+        regime = VALUES[workload.values]
+        drawing = rng if device == "cpu" else _generator_on(device, rng)
         numbers = {}
         for argument in self._number_inputs():
-            drawn = torch.empty(shapes[argument.name])
-            VALUES[workload.values].fill(drawn.flatten(0, -2), self._rows(argument, offsets, scalars), rng)
+            drawn = torch.empty(shapes[argument.name], device=device)
+            # Content with free bits has nothing to do with rows, and that of every timed call need not know them.
+            rows = Rows((), 0) if regime.free_bits else self._rows(argument, offsets, scalars)
+            regime.fill(drawn.flatten(0, -2), rows, drawing)
             numbers[argument.name] = drawn
         return _placed(numbers, offsets, scalars, workload, device)
 
@@ -77,6 +81,10 @@ class JaggedOperator(Operator):
             return _placed(numbers, offsets, scalars, workload, str(inputs.offsets.device))
         return Inputs({**numbers, "offsets": into["offsets"][: len(offsets)].copy_(offsets)}, scalars)
 
+    def draw_scalars(self, workload: Workload, rng: torch.Generator) -> Mapping[str, int]:
+        """Lengths are drawn, and nothing else."""
+        return self._scalars(workload, _draw_offsets(workload, rng))
+
     @abstractmethod
     def allowed(self, workload: Workload, expected: Outputs, inputs: Inputs) -> Mapping[str, Allowed]:
         """What each output may be, all in the workload's dtype; `expected` is the oracle's answer."""
@@ -102,10 +110,12 @@ class JaggedOperator(Operator):
 
         return check
 
-    def sample(self, inputs: Inputs, outputs: Outputs, rng: torch.Generator) -> tuple[Inputs, Outputs]:
+    def sample(
+        self, inputs: Inputs, outputs: Outputs, rng: torch.Generator, most: int | None = None
+    ) -> tuple[Inputs, Outputs]:
         """An eighth of the batch, anywhere; the last part brings the rows past the last offset with it."""
         batch = inputs.batch
-        count = -(-batch // 8)
+        count = min(-(-batch // 8), batch if most is None else most)
         first = int(torch.randint(batch - count + 1, (), generator=rng)) if batch else 0
         last = first + count
         start, end = int(inputs.offsets[first]), inputs.total if last == batch else int(inputs.offsets[last])
@@ -154,9 +164,23 @@ def whole_spans(inputs: Inputs) -> list[tuple[int, int]]:
     return _spans(inputs.offsets, None)
 
 
+def owners(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each row of jagged tensors the batch entry it belongs to, int64 [total], and whether it takes part, bool.
+
+    Rows that do not belong to an entry have the number of another. The batch must not be empty.
+    """
+    offsets: torch.Tensor = inputs.offsets.long()
+    position = torch.arange(inputs.total, device=offsets.device)
+    entry = torch.searchsorted(offsets[1:].contiguous(), position, right=True).clamp_(max=inputs.batch - 1)
+    takes_part = position < offsets[-1]
+    if "max_length" in inputs.scalars:
+        takes_part &= position - offsets[entry] < inputs.max_length
+    return entry, takes_part
+
+
 def sum_spans(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
     """float64 [batch, dim]: the sum over each span of `values`, float64 [total, dim]."""
-    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64, device=values.device)
     for b, (start, end) in enumerate(spans(inputs)):
         out[b] = values[start:end].sum(dim=0)
     return out
@@ -183,6 +207,10 @@ def _spans(offsets: torch.Tensor, limit: int | None) -> list[tuple[int, int]]:
     return [(start, end if limit is None else min(end, start + limit)) for start, end in pairs]
 
 
+def _generator_on(device: str, rng: torch.Generator) -> torch.Generator:
+    return torch.Generator(device).manual_seed(int(torch.randint(1 << 62, (), generator=rng)))
+
+
 def _draw_offsets(workload: Workload, rng: torch.Generator) -> torch.Tensor:
     """int64 [batch + 1]."""
     lengths = LENGTHS[workload.lengths].draw(workload.sizes["batch"], workload.sizes["max_length"], rng)
@@ -199,5 +227,8 @@ def _placed(
     """In the workload's dtypes and layout, on `device`."""
     place = LAYOUTS[workload.layout]
     tensors = {name: place(tensor.to(device, getattr(torch, workload.dtype))) for name, tensor in numbers.items()}
-    tensors["offsets"] = place(offsets.to(device, getattr(torch, workload.index_dtype)))
+    offsets = offsets.to(getattr(torch, workload.index_dtype))
+    if device != "cpu":  # from pinned memory, so that nobody waits for what the device has still to do
+        offsets = offsets.pin_memory().to(device, non_blocking=True)
+    tensors["offsets"] = place(offsets)
     return Inputs(tensors, scalars)

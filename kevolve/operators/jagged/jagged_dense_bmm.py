@@ -45,7 +45,7 @@ class JaggedDenseBmm(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        return {"out": _products(inputs, inputs.values.cpu().double(), inputs.matrices.cpu().double())}
+        return {"out": _products(inputs, inputs.values.double(), inputs.matrices.double())}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
         return bmm_baselines()
@@ -67,7 +67,7 @@ class JaggedDenseBmm(JaggedOperator):
         wanted = expected["out"]
         if VALUES[workload.values].exact:
             return {"out": Exact(wanted)}
-        magnitude = _products(inputs, inputs.values.cpu().double().abs_(), inputs.matrices.cpu().double().abs_())
+        magnitude = _products(inputs, inputs.values.double().abs_(), inputs.matrices.double().abs_())
         share = sum_error(torch.tensor(inputs.dim)) + FLOAT32_ROUNDOFF
         tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
         return {"out": Within(wanted, tolerance)}
@@ -75,7 +75,7 @@ class JaggedDenseBmm(JaggedOperator):
 
 def _products(inputs: Inputs, values: torch.Tensor, matrices: torch.Tensor) -> torch.Tensor:
     """float64 [total, out_dim]: each span of `values` times its matrix."""
-    out = torch.zeros(inputs.total, inputs.out_dim, dtype=torch.float64)
+    out = torch.zeros(inputs.total, inputs.out_dim, dtype=torch.float64, device=values.device)
     for b, (start, end) in enumerate(spans(inputs)):
         out[start:end] = values[start:end] @ matrices[b]
     return out

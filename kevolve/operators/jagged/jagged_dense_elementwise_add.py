@@ -42,8 +42,8 @@ class JaggedDenseElementwiseAdd(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        values, dense = inputs.values.cpu(), inputs.dense.cpu()
-        out = torch.zeros(inputs.total, inputs.dim, dtype=torch.float64)
+        values, dense = inputs.values, inputs.dense
+        out = torch.zeros(inputs.total, inputs.dim, dtype=torch.float64, device=values.device)
         for start, end in whole_spans(inputs):
             out[start:end] = values[start:end]
         for b, (start, end) in enumerate(spans(inputs)):

@@ -39,8 +39,8 @@ class JaggedMean(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        values = inputs.values.cpu().double()
-        out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+        values = inputs.values.double()
+        out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64, device=values.device)
         for b, (start, end) in enumerate(spans(inputs)):
             if start < end:
                 out[b] = values[start:end].mean(dim=0)
@@ -61,8 +61,8 @@ class JaggedMean(JaggedOperator):
         """
         dtype = getattr(torch, workload.dtype)
         wanted = expected["out"]
-        lengths = inputs.offsets.cpu().diff()[:, None]
-        magnitude = sum_spans(inputs, inputs.values.cpu().double().abs_()) / lengths.clamp(min=1)
+        lengths = inputs.offsets.diff()[:, None]
+        magnitude = sum_spans(inputs, inputs.values.double().abs_()) / lengths.clamp(min=1)
         share = sum_error(lengths) + 2 * FLOAT32_ROUNDOFF
         tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
         return {"out": Within(wanted, tolerance)}

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, Allowed, Within, output_rounding
-from kevolve.operators.jagged.jagged import JaggedOperator, spans
+from kevolve.operators.jagged.jagged import JaggedOperator, owners, spans
 from kevolve.operators.jagged.softmax_baselines import softmax_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
 
@@ -41,8 +41,8 @@ class JaggedSoftmax(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        values = inputs.values.cpu()
-        out = torch.zeros(values.shape, dtype=torch.float64)
+        values = inputs.values
+        out = torch.zeros(values.shape, dtype=torch.float64, device=values.device)
         for start, end in spans(inputs):
             out[start:end] = torch.softmax(values[start:end].double(), dim=0)
         return {"out": out}
@@ -68,13 +68,18 @@ class JaggedSoftmax(JaggedOperator):
         256th.
         """
         dtype = getattr(torch, workload.dtype)
-        wanted, values = expected["out"], inputs.values.cpu()
-        tolerance = torch.zeros_like(wanted)
-        for start, end in spans(inputs):
+        wanted = expected["out"]
+        if not wanted.numel() or not inputs.batch:
+            return {"out": Within(wanted, torch.zeros_like(wanted))}
+        # Only finite magnitudes are rounded: a masked (-inf) cell costs its column no accuracy.
+        magnitudes = inputs.values.nan_to_num(0, 0, 0).abs_()
+        greatest = wanted.new_zeros(inputs.batch, inputs.dim)
+        lengths = [end - start for start, end in spans(inputs)]
+        for b, (start, end) in enumerate(spans(inputs)):
             if start < end:
-                rows, sum_error = wanted[start:end], 2 * (end - start) ** 0.5
-                # Only finite magnitudes are rounded: a masked (-inf) cell costs its column no accuracy.
-                greatest = values[start:end].nan_to_num(0, 0, 0).abs_().amax(dim=0).double()
-                share = ((8 + sum_error + 4 * greatest) * FLOAT32_ROUNDOFF).clamp_(max=2.0**-8)
-                tolerance[start:end] = torch.mul(rows, share).add_(output_rounding(rows, dtype)).add_(SMALLEST)
-        return {"out": Within(wanted, tolerance)}
+                greatest[b] = magnitudes[start:end].amax(dim=0)
+        sum_error = 2 * wanted.new_tensor(lengths).clamp_(min=0).sqrt_()[:, None]
+        share = ((8 + sum_error + 4 * greatest) * FLOAT32_ROUNDOFF).clamp_(max=2.0**-8)
+        entry, takes_part = owners(inputs)
+        tolerance = share[entry].mul_(wanted).add_(output_rounding(wanted, dtype)).add_(SMALLEST)
+        return {"out": Within(wanted, tolerance.masked_fill_(~takes_part[:, None], 0.0))}

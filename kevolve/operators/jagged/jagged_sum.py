@@ -38,7 +38,7 @@ class JaggedSum(JaggedOperator):
     )
 
     def oracle(self, inputs: Inputs) -> Outputs:
-        return {"out": sum_spans(inputs, inputs.values.cpu().double())}
+        return {"out": sum_spans(inputs, inputs.values.double())}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
         return sum_baselines()
@@ -54,8 +54,6 @@ class JaggedSum(JaggedOperator):
         wanted = expected["out"]
         if VALUES[workload.values].exact:
             return {"out": Exact(wanted)}
-        magnitude = sum_spans(inputs, inputs.values.cpu().double().abs_())
-        tolerance = (
-            sum_error(inputs.offsets.cpu().diff())[:, None] * magnitude + output_rounding(wanted, dtype) + SMALLEST
-        )
+        magnitude = sum_spans(inputs, inputs.values.double().abs_())
+        tolerance = sum_error(inputs.offsets.diff())[:, None] * magnitude + output_rounding(wanted, dtype) + SMALLEST
         return {"out": Within(wanted, tolerance)}

@@ -40,8 +40,8 @@ class JaggedToPaddedDense(JaggedOperator):
 
     def oracle(self, inputs: Inputs) -> Outputs:
         """In the dtype of values: a copy has no use for a wider one."""
-        values = inputs.values.cpu()
-        out = torch.zeros(inputs.batch, inputs.max_length, inputs.dim, dtype=values.dtype)
+        values = inputs.values
+        out = torch.zeros(inputs.batch, inputs.max_length, inputs.dim, dtype=values.dtype, device=values.device)
         for b, (start, end) in enumerate(spans(inputs)):
             out[b, : end - start] = values[start:end]
         return {"out": out}

@@ -95,7 +95,7 @@ def compiled_bag(inputs: Inputs) -> Outputs:
 
 def _bag_sums(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """float32 [batch]: the sum of all numbers of each entry."""
-    ids = torch.arange(values.shape[0], dtype=offsets.dtype)
+    ids = torch.arange(values.shape[0], dtype=offsets.dtype, device=offsets.device)
     columns = values.sum(dim=1, keepdim=True)
     return functional.embedding_bag(ids, columns, offsets, mode="sum", include_last_offset=True)[:, 0]
 
@@ -104,7 +104,7 @@ def _padded_norm(inputs: Inputs, dense: torch.Tensor) -> torch.Tensor:
     dense = dense.float()
     lengths = row_lengths(inputs)[:, None, None]
     counts = lengths * inputs.dim
-    mask = torch.arange(dense.shape[1])[None, :, None] < lengths
+    mask = torch.arange(dense.shape[1], device=dense.device)[None, :, None] < lengths
     centred = (dense - dense.sum(dim=(1, 2), keepdim=True) / counts) * mask
     spread = (centred.square().sum(dim=(1, 2), keepdim=True) / counts + _EPSILON).rsqrt()
     return unpadded(inputs, (centred * spread).to(inputs.values.dtype))

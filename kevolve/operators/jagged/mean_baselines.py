@@ -59,7 +59,7 @@ def embedding_bag_sum(inputs: Inputs) -> Outputs:
 def sparse_csr(inputs: Inputs) -> Outputs:
     """A matrix that holds one over each row's length, times values. MKL has no bfloat16 form."""
     used, lengths = int(inputs.offsets[-1]), row_lengths(inputs)
-    columns = torch.arange(used, dtype=inputs.offsets.dtype)
+    columns = torch.arange(used, dtype=inputs.offsets.dtype, device=inputs.offsets.device)
     shares = torch.repeat_interleave(lengths.to(inputs.values.dtype).reciprocal_(), lengths, output_size=used)
     shape = (inputs.batch, inputs.total)
     matrix = torch.sparse_csr_tensor(inputs.offsets, columns, shares, size=shape, check_invariants=False)
@@ -124,7 +124,7 @@ def compiled_nested(inputs: Inputs) -> Outputs:
 
 
 def _bags(inputs: Inputs, values: torch.Tensor, mode: str) -> torch.Tensor:
-    ids = torch.arange(inputs.total, dtype=inputs.offsets.dtype)
+    ids = torch.arange(inputs.total, dtype=inputs.offsets.dtype, device=inputs.offsets.device)
     return functional.embedding_bag(ids, values, inputs.offsets, mode=mode, include_last_offset=True)
 
 

@@ -51,7 +51,8 @@ def bag(inputs: Inputs) -> Outputs:
     index = row_of_value(inputs)[:, None].expand(values.shape)
     largest = values.new_full((inputs.batch, inputs.dim), -torch.inf).scatter_reduce_(0, index, values, "amax")
     powers = largest.gather(0, index).neg_().add_(values).exp_()
-    sums = _bag_sum(torch.arange(inputs.total, dtype=inputs.offsets.dtype), powers, inputs.offsets)
+    ids = torch.arange(inputs.total, dtype=inputs.offsets.dtype, device=inputs.offsets.device)
+    sums = _bag_sum(ids, powers, inputs.offsets)
     return {"out": powers.div_(sums.gather(0, index)).to(inputs.values.dtype)}
 
 

@@ -46,7 +46,7 @@ def sum_baselines() -> Mapping[str, Baseline]:
 
 def embedding_bag(inputs: Inputs) -> Outputs:
     """Row numbers as the ids of a lookup: one fused kernel, empty rows are 0."""
-    ids = torch.arange(inputs.total, dtype=inputs.offsets.dtype)
+    ids = torch.arange(inputs.total, dtype=inputs.offsets.dtype, device=inputs.offsets.device)
     bags = functional.embedding_bag(ids, inputs.values, inputs.offsets, mode="sum", include_last_offset=True)
     return {"out": bags}
 
@@ -54,7 +54,7 @@ def embedding_bag(inputs: Inputs) -> Outputs:
 def sparse_csr(inputs: Inputs) -> Outputs:
     """A matrix of ones, whose row pointers are the offsets, times values. MKL has no bfloat16 form."""
     used = int(inputs.offsets[-1])
-    columns = torch.arange(used, dtype=inputs.offsets.dtype)
+    columns = torch.arange(used, dtype=inputs.offsets.dtype, device=inputs.offsets.device)
     shape = (inputs.batch, inputs.total)
     ones = inputs.values.new_ones(used)
     matrix = torch.sparse_csr_tensor(inputs.offsets, columns, ones, size=shape, check_invariants=False)

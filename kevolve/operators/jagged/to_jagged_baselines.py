@@ -64,7 +64,8 @@ def rows(inputs: Inputs) -> Outputs:
 
 def mask(inputs: Inputs) -> Outputs:
     """Selection by booleans. Gives fewer rows where rows are missing."""
-    return {"out": inputs.dense[torch.arange(inputs.max_length) < row_lengths(inputs)[:, None]]}
+    position = torch.arange(inputs.max_length, device=inputs.dense.device)
+    return {"out": inputs.dense[position < row_lengths(inputs)[:, None]]}
 
 
 def narrow(inputs: Inputs) -> Outputs:

@@ -103,6 +103,6 @@ def _gather_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> 
 
 
 def _mask_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
-    position = offsets[:-1, None] + torch.arange(length)
+    position = offsets[:-1, None] + torch.arange(length, device=offsets.device)
     real = position < offsets[1:, None]
     return torch.where(real[:, :, None], values[torch.where(real, position, 0)], 0)
