@@ -14,7 +14,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 ARGS ?=
 
 NEEDED := torch ray mlflow pyarrow hydra omegaconf deap rich tree_sitter tree_sitter_cpp
-NEEDED_BY_TESTS := ruff mypy pytest
+NEEDED_BY_TESTS := ruff mypy pytest xdist
 
 ifeq ($(VENV),none)
 RUN := $(PYTHON)
@@ -38,7 +38,8 @@ evolve: $(READY)
 	@$(RUN) -m kevolve.run +experiment=jagged_ops $(ARGS)
 
 test: lint
-	$(RUN) -m pytest
+	$(RUN) -m pytest -m parallel -n auto --maxprocesses 4; together=$$?; \
+	$(RUN) -m pytest -m "not parallel" && exit $$together
 
 lint: $(READY_FOR_TESTS)
 	$(RUN) -m ruff check .

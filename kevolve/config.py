@@ -19,6 +19,9 @@ def key(default: Any, meaning: str, **limits: Any) -> Any:
 class Budget:
     evaluations: int = key(60, "new judgements per operator and device; reused verdicts are free", least=1)
     minutes: float = key(9.0, "wall clock of the whole run, set-up included", above=0)
+    confirmations: int = key(
+        3, "how many of the best programs per operator and device are measured again to find the champion", least=1
+    )
 
 
 @dataclass

@@ -1,14 +1,26 @@
-"""What several folders of tests share: a judge for the corpora, made when the first program asks for it."""
+"""What several folders of tests share: which may run beside others, and a judge for the corpora."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.corpora import Bench
+
+# These time no program, so `make test` runs several of them side by side. The rest has the machine for itself.
+PARALLEL = ("languages", "operators", "propose", "search", "test_tracking.py")
+ALONE = ("test_cluster.py",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        first = item.path.relative_to(Path(__file__).parent).parts[0]
+        if first in PARALLEL and item.path.name not in ALONE:
+            item.add_marker("parallel")
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,8 @@ def test_a_kept_champion_that_is_wrong_by_now_gives_way_to_one_measured_here(
     typed: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Cpu().key
-    monkeypatch.setattr("kevolve.champions.__main__.JudgeConfig", lambda: JudgeConfig(max_pairs=6, confirm_pairs=6))
+    settings = JudgeConfig(max_pairs=6, confirm_pairs=6, baselines="eager")
+    monkeypatch.setattr("kevolve.champions.__main__.JudgeConfig", lambda: settings)
     idle = crowned(tmp_path / "kept", here, PLAIN.replace("{", "{\n    return;\n", 1), "old", 9.0)
     fast = run_with_champion(tmp_path / "runs", "mine", here, PLAIN)
     crowned(tmp_path / "kept", "nvidia-h200", PLAIN, "gpu")

@@ -90,7 +90,14 @@ def environment() -> dict[str, str]:
 
 
 def run(folder: Path, environment: dict[str, str], *arguments: str) -> list[str]:
-    fixed = ["tracking=none", "runs_dir=runs", "judge.confirm_pairs=6", "judge.max_pairs=6", "lanes=1"]
+    fixed = [
+        "tracking=none",
+        "runs_dir=runs",
+        "judge.confirm_pairs=6",
+        "judge.max_pairs=6",
+        "lanes=1",
+        "budget.confirmations=1",
+    ]
     return [sys.executable, "-m", "kevolve.run", *fixed, *arguments]
 
 

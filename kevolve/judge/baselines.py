@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kevolve.judge.sandbox.child import Child
 from kevolve.judge.sandbox.confinement import PR_SET_PDEATHSIG, prctl
-from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate
 from kevolve.operators.custom.given import give, given
 
 if TYPE_CHECKING:

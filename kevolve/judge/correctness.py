@@ -19,7 +19,8 @@ import torch
 from kevolve.judge.arena import Arena
 from kevolve.judge.call import Arenas, Call, place
 from kevolve.judge.draws import Draws
-from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate, ChildRan, Exit
+from kevolve.judge.sandbox.child import Child
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, ChildRan, Exit
 from kevolve.judge.slots import calls_at_most, write_slots
 from kevolve.languages.language import Built
 from kevolve.operators.operator import Mismatch, Operator, Workload

@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
 from kevolve.judge.streams import Streams
-from kevolve.operators.operator import Inputs, Mismatch, Operator, Outputs, Workload
+from kevolve.operators.operator import Fill, Inputs, Mismatch, Operator, Outputs, Workload
 from kevolve.verdict import Role
 
 PROGRAMS = 16  # that one draw serves
 _MOST_BYTES = 1536 << 20  # kept per operator; what is not kept is drawn again, the same
+_POOL_BYTES = 32 << 20  # of values that timed content is made from
 _MEMORY_SHARE = 24  # or this part of the machine's memory, if that is less
 
 
@@ -52,6 +53,7 @@ class Draws:
         self.streams = streams
         self.programs = 0
         self._kept: dict[str, Draw] = {}
+        self._pools: dict[str, torch.Tensor] = {}
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self._room = min(_MOST_BYTES, memory // _MEMORY_SHARE)
 
@@ -66,6 +68,27 @@ class Draws:
             self._room -= draw.bytes
             self._kept[workload.name] = draw
         return draw
+
+    def source(self, workload: Workload) -> Inputs:
+        """What the content of calls in blocks is made from. For timed sizes no program is ever given it as it is.
+
+        There it is much more than a core's caches hold: whoever pieced it together from what calls were given would
+        read more to make a call's content again than to read that content.
+        """
+        inputs = self.of(workload).inputs
+        if workload.role == "adversarial":
+            return inputs
+        return self.operator.source(inputs, workload, partial(self._pool, workload))
+
+    def _pool(self, workload: Workload, fill: Fill) -> torch.Tensor:
+        """Values of the workload's kind and dtype, whatever its sizes."""
+        key = f"pool {workload.values} {workload.dtype}"
+        if key not in self._pools:
+            dtype: torch.dtype = getattr(torch, workload.dtype)
+            pool = torch.empty(_POOL_BYTES // dtype.itemsize)
+            fill(pool, self.streams.of(key))
+            self._pools[key] = pool.to(dtype)
+        return self._pools[key]
 
     def odd(self, roles: Collection[Role], times: int) -> list[Workload]:
         """Each kind of content that else only small workloads have, at the sizes of `times` workloads of these roles.

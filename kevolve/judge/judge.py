@@ -30,7 +30,8 @@ from kevolve.judge.prepare import prepare
 from kevolve.judge.profile import profile
 from kevolve.judge.race import Rules, race
 from kevolve.judge.sandbox.confinement import PR_SET_TIMERSLACK, prctl
-from kevolve.judge.sandbox.process import ChildEnded, ChildLate, ForkServer, SandboxFault
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, SandboxFault, out_of_memory_kills
+from kevolve.judge.sandbox.process import ForkServer
 from kevolve.judge.sandbox.tiers import Tier, find_tier
 from kevolve.judge.slots import SLOTS_BYTES
 from kevolve.judge.spot_check import spot_check
@@ -193,6 +194,7 @@ class Judge:
     def _verdict(self, program: Program, built: Built, trying: Trying) -> Verdict:
         operator = self.operator(program.operator)
         stage: Stage = "correctness"
+        kills = out_of_memory_kills()
         memory_bytes = int(self.settings.memory_gib * (1 << 30))
         patience = Patience(_CALL_SECONDS, self.settings.run_seconds)
         arenas = Arenas(self.inputs, Arena(_ARENA_BYTES, read_only=False))
@@ -210,7 +212,10 @@ class Judge:
                 server.kill()
                 return error.verdict
             except (ChildEnded, ChildLate) as error:
-                return runner.rejection(error, server.kill(), memory_bytes, stage)
+                ended = server.kill()
+                if type(error) is ChildEnded and ended.was_picked_for_memory(memory_bytes, kills):
+                    return Fault("device", "the machine ran out of memory and ended the program")
+                return runner.rejection(error, ended, memory_bytes, stage)
             server.kill()
             return scored
         except SandboxFault as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kevolve.config import JudgeConfig
 from kevolve.judge.sandbox.command import run_confined
-from kevolve.judge.sandbox.process import printable
+from kevolve.judge.sandbox.exits import out_of_memory_kills, printable
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.judge.screen import screen
 from kevolve.languages.language import BuildError, Built, Target
@@ -65,9 +65,3 @@ def prepare(
 def _is_full(scratch: Path, error: BuildError) -> bool:
     """Was it the disk that the compiler complained of? Its word is not enough: a program can have it say anything."""
     return "No space left on device" in error.detail and shutil.disk_usage(scratch).free < _NEARLY_FULL_BYTES
-
-
-def out_of_memory_kills() -> int:
-    """How many processes the kernel has ended for want of memory since it was started."""
-    lines = Path("/proc/vmstat").read_text().splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -7,11 +7,13 @@ goes on until a small difference would show.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kevolve.judge.streams import Streams
+from kevolve.operators.operator import Operator, Workload
 from kevolve.verdict import Fitness, Measurement
 
 LOOK = 2  # times two pairs of every workload before anything is decided
@@ -19,6 +21,7 @@ FAIR = 5  # before that, stopping at a narrow interval would pick the intervals 
 ODD_SHARE = 0.15  # times the share of pairs that are checked: how often a block with odd contents comes between
 _SELDOM = 3
 _SURELY_LOST = 0.9  # of what is to beat, at the upper end of the interval
+_ODD_CALLS = 2  # of a block with odd contents
 
 
 T = TypeVar("T", contravariant=True)
@@ -80,3 +83,21 @@ def race(watch: Watch[T], trials: Sequence[T], decisive: Sequence[T], rules: Rul
             if watch.streams.decisions.random() < ODD_SHARE * watch.checked:
                 watch.odd_block(trial)
         rounds += 1
+
+
+def odd_contents(
+    operator: Operator, workload: Workload, calls: int, decide: random.Random
+) -> tuple[list[Workload], list[int]]:
+    """What each call of a block is given where a few get odd contents, and which calls are then looked at.
+
+    Their lengths are those of the workload: others would take another room, and show in where the calls lie. The
+    second is empty if there is nothing odd.
+    """
+    kinds = [odd for odd in operator.odd(workload, decide) if odd.lengths == workload.lengths]
+    contents = [workload] * calls
+    if not kinds:
+        return contents, []
+    chosen = decide.sample(range(calls), min(calls, _ODD_CALLS))
+    for number in chosen:
+        contents[number] = decide.choice(kinds)
+    return contents, sorted({*chosen, decide.randrange(calls)})

@@ -22,6 +22,7 @@ from kevolve.judge.call import Call, place, place_fresh
 from kevolve.judge.correctness import Rejection, Runner, check_answer, check_part
 from kevolve.judge.draws import Draws
 from kevolve.judge.flush import Flush
+from kevolve.judge.race import odd_contents
 from kevolve.judge.slots import calls_at_most
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
@@ -36,7 +37,6 @@ _DISTURBED_SHARE = 0.05  # of its window that the baseline waited for a core
 _CHECKED_WHOLE = 0.1  # of the checked blocks: whole answers, as of the first block
 _CHECKED_CALLS = 2  # whose whole answers are checked
 _ALONE, _CLOCK_STEP_SECONDS = 0.5, 2e-6  # of the time that is possible: what one call must take by itself
-_ODD_CALLS = 2  # of a block with odd contents
 _STRIKING = 1.1  # times the best ratio of a pair that was checked
 _MOST_DISTURBED = 3  # pairs of a workload that are taken anew, and one more for each that counts
 
@@ -162,15 +162,9 @@ class Stopwatch:
 
         So that nobody can be careful only where calls come singly, or only for the first calls of a block.
         """
-        decide = self.streams.decisions
-        kinds = self.operator.odd(trial.workload, decide)
-        if not kinds:
+        contents, looked_at = odd_contents(self.operator, trial.workload, trial.calls, self.streams.decisions)
+        if not looked_at:
             return
-        contents = [trial.workload] * trial.calls
-        looked_at = {decide.randrange(trial.calls)}
-        for number in decide.sample(range(trial.calls), min(trial.calls, _ODD_CALLS)):
-            contents[number] = decide.choice(kinds)
-            looked_at.add(number)
         placed = self.fresh_each(contents)
         self.runner.run(trial.workload, placed)
         for number in looked_at:
@@ -183,7 +177,7 @@ class Stopwatch:
     def fresh_each(self, contents: Sequence[Workload]) -> list[Call]:
         """The same for a block of calls that differ in more than their draw, but not in their dtypes."""
         self.runner.load(contents[0])
-        drawn = [self.draws.of(workload).inputs for workload in contents]
+        drawn = [self.draws.source(workload) for workload in contents]
         while True:
             self.arenas.reset()
             placed = [

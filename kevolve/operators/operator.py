@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Outputs = Mapping[str, "torch.Tensor"]
 Baseline = Callable[["Inputs"], Outputs]
+Fill = Callable[["torch.Tensor", "torch.Generator"], object]
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,21 @@ class Operator(ABC):
         """
         return []
 
+    def source(self, inputs: Inputs, workload: Workload, pool: Callable[[Fill], torch.Tensor]) -> Inputs:
+        """What `refresh` is to make the content of timed calls from, given a draw.
+
+        `pool(fill)` gives many values in the workload's dtype, 1-D, as `fill` makes them in float32; the same ones
+        for all workloads of the same `values` and dtype.
+        """
+        return inputs
+
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
     ) -> Inputs:
         """Other content of the same distribution, cheaply enough for every timed call.
 
-        `inputs` come from `make_inputs(workload, ...)`; they stay as they are and may serve any number of calls.
-        Sizes that are drawn (lengths) are drawn anew. `into` gives flat buffers of `capacity(workload)` elements
+        `inputs` come from `make_inputs(workload, ...)` or `source`; they stay as they are and may serve any number of
+        calls. Sizes that are drawn (lengths) are drawn anew. `into` gives flat buffers of `capacity(workload)` elements
         by input name: the new tensors are then contiguous views of their beginnings.
         """
         fresh = self.make_inputs(workload, rng)

@@ -20,20 +20,18 @@ if TYPE_CHECKING:
     from kevolve.search.lineage import Lineage, SearchState
     from kevolve.search.policies.policy import Search
 
-CANDIDATES = 3
-
 Again = Callable[[str], Awaitable[Judgement]]
 Report = Callable[[str, Judgement, bool, str], None]
 
 
-async def crown(state: SearchState, again: Again, report: Report, is_late: Callable[[], bool]) -> None:
-    """Find the champion among the best few of a search.
+async def crown(state: SearchState, again: Again, report: Report, is_late: Callable[[], bool], candidates: int) -> None:
+    """Find the champion among the best `candidates` of a search.
 
     `again` measures a program once more, `report` (program, judgement, is champion, why) stores what came of it.
     What was confirmed before is not measured again, nor is what could not win even at the upper end of what it was
     found at. When `is_late`, what has been confirmed so far must do.
     """
-    places = CANDIDATES
+    places = candidates
     for program, found in state.best(len(state.judgements)):
         leader = _leader(state)
         if not places or (is_late() and leader is not None):

@@ -354,6 +354,7 @@ class Driver:
                 lambda program, search=search: self.again(search, program),  # type: ignore[misc]
                 lambda *found, search=search: self.confirmed(search, *found),
                 lambda first=yet_to_come: self.is_late(first) or self.stopping.reason == "interrupted",  # type: ignore[misc]
+                self.config.budget.confirmations,
             )
             if state.best(1) and state.champion is None and self.lineage.faults:
                 self.stopping.reason = "faults"  # only the machine is why there is no champion: a resume finds it

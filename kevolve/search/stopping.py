@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from kevolve.search.confirmation import CANDIDATES
-
 if TYPE_CHECKING:
     from kevolve.config import Budget
     from kevolve.search.lineage import Lineage, SearchState
@@ -98,5 +96,5 @@ class Stopping:
     def _reserve(self, searches: int) -> float:
         """Seconds to keep for confirming the champions, from what a judgement of a right program has taken so far."""
         judgement_seconds = self._lineage.scored_seconds / max(1, self._lineage.scored)
-        wanted = searches * CANDIDATES * CONFIRMATION_FACTOR * judgement_seconds
+        wanted = searches * self._budget.confirmations * CONFIRMATION_FACTOR * judgement_seconds
         return min(wanted, CONFIRMATION_SHARE * self._budget.minutes * 60)

@@ -25,7 +25,8 @@ from kevolve.errors import UsageError
 from kevolve.judge.judge import Judge
 from kevolve.judge.lease import Survey
 from kevolve.judge.sandbox import confinement
-from kevolve.judge.sandbox.process import ChildEnded, ForkServer, SandboxFault
+from kevolve.judge.sandbox.exits import ChildEnded, SandboxFault
+from kevolve.judge.sandbox.process import ForkServer
 from kevolve.judge.sandbox.tiers import TIERS, find_tier
 from kevolve.judge.sandbox.worker import descendants
 from kevolve.languages.cpp.build import Cpp

@@ -86,7 +86,7 @@ def watch(operator, arenas, program, baseline_s=2e-3):
 @pytest.mark.parametrize("name", ["small", "bfloat16", "misaligned_base"])
 def test_a_block_of_right_answers_passes_and_has_content_of_its_own(operator, arenas, name):
     block = Block(operator, workload(operator, name), arenas, Streams(b"secret", 0))
-    calls = [block.draw() for _ in range(3)]
+    calls = [block.draw(block.workload) for _ in range(3)]
     for call in calls:
         answer(operator, call)
     block.reject_if_spilled("timing")
@@ -100,7 +100,7 @@ def test_a_block_of_right_answers_passes_and_has_content_of_its_own(operator, ar
 
 def test_one_element_that_is_left_as_it_was_is_found(operator, arenas):
     block = Block(operator, workload(operator, "small"), arenas, Streams(b"secret", 0))
-    calls = [block.draw() for _ in range(3)]
+    calls = [block.draw(block.workload) for _ in range(3)]
     left = calls[2].outputs["out"].tensor.clone()
     for call in calls:
         answer(operator, call)
@@ -111,7 +111,7 @@ def test_one_element_that_is_left_as_it_was_is_found(operator, arenas):
 
 def test_a_byte_beside_an_output_is_found(operator, arenas):
     block = Block(operator, workload(operator, "small"), arenas, Streams(b"secret", 0))
-    call = block.draw()
+    call = block.draw(block.workload)
     answer(operator, call)
     region = call.outputs["out"]
     arenas[1].bytes[region.offset + region.tensor.nbytes] += 1

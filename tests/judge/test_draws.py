@@ -38,7 +38,9 @@ def test_a_draw_is_the_same_whenever_it_is_asked_for_and_whether_or_not_it_is_ke
 def test_a_new_draw_comes_after_some_programs_and_for_every_confirmation(
     judge: Judge, survey: Survey, plain: str
 ) -> None:
-    program = Program("jagged_sum", "cpp", plain)
+    wrong = plain.replace("for (int64_t b = 0;", "for (int64_t b = 1;")
+    assert wrong != plain
+    program = Program("jagged_sum", "cpp", wrong)
     built = judge.prepare(program)
     assert isinstance(built, Built)
     judge.draws.clear()
@@ -64,3 +66,18 @@ def test_a_program_that_is_wrong_only_now_and_then_is_caught_while_it_is_timed(
     assert cheat != plain
     verdict = verdict_on(cheat)
     assert isinstance(verdict, Rejected)
+
+
+def test_what_timed_content_is_made_from_is_never_given_as_it_is_and_exceeds_a_cores_caches(judge: Judge) -> None:
+    operator = judge.operator("jagged_sum")
+    draws = Draws(operator, Streams(b"secret", 7))
+    small, other = (w for w in operator.workloads if w.name in ("small", "main"))
+    source = draws.source(small).values
+    assert source.nbytes >= 32 << 20
+    assert source is draws.source(other).values  # made once
+    shown = draws.of(small).inputs.values.flatten()[:16]
+    assert not bool((source.unfold(0, 16, 16) == shown).all(-1).any())
+    rng = Streams(b"secret", 7)
+    one, another = (operator.refresh(draws.source(small), small, rng.next_call()) for _ in range(2))
+    assert 0.8 < float(one.values.std()) < 1.3
+    assert not torch.equal(one.values[:8], another.values[:8])

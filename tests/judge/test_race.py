@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from kevolve.judge.race import FAIR, LOOK, Rules
+from kevolve.judge.race import FAIR, LOOK, Rules, odd_contents
+from kevolve.operators.registry import load_operator
 from kevolve.verdict import Fitness
 
 RULES = Rules(most=6, precise=0.02, to_beat=2.0)
@@ -40,3 +43,15 @@ def test_a_champion_to_be_is_measured_to_the_end_however_it_looks() -> None:
 
 def test_while_there_is_nothing_to_beat_nobody_has_lost() -> None:
     assert not Rules(most=9, precise=0.02).is_over(fitness(0.1, 0.2), LOOK)
+
+
+def test_odd_contents_lie_where_those_lie_that_are_timed() -> None:
+    operator = load_operator("jagged_softmax")
+    decide = random.Random(3)
+    for workload in (w for w in operator.workloads if w.role == "search"):
+        contents, looked_at = odd_contents(operator, workload, 20, decide)
+        odd = [number for number, content in enumerate(contents) if content != workload]
+        assert 1 <= len(odd) <= 2 <= len(looked_at) + 1
+        assert set(odd) <= set(looked_at)
+        assert {content.lengths for content in contents} == {workload.lengths}
+        assert {content.dtype for content in contents} == {workload.dtype}

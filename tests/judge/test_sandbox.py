@@ -15,8 +15,10 @@ import torch
 
 from kevolve.errors import UsageError
 from kevolve.judge.arena import Arena
+from kevolve.judge.sandbox.child import Child
 from kevolve.judge.sandbox.command import run_confined
-from kevolve.judge.sandbox.process import Child, ChildEnded, ChildLate, Exit, ForkServer
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, Exit
+from kevolve.judge.sandbox.process import ForkServer
 from kevolve.judge.sandbox.tiers import TIERS, find_tier
 from kevolve.judge.sandbox.worker import descendants
 from kevolve.judge.slots import SLOTS_BYTES

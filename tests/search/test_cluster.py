@@ -119,6 +119,7 @@ def test_a_run_outlives_the_node_of_its_device_and_stops_with_advice_when_the_la
 ) -> None:
     config = wanted(runs_dir=str(tmp_path))
     config.budget.evaluations = 1
+    config.budget.confirmations = 1
     (lease,) = open_leases(config)
     first = str(lease.environment["node"])
     assert lease.device.startswith("cpu-")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kevolve.judge.baselines import BaselineFault
 from kevolve.judge.sandbox.confinement import PR_SET_PDEATHSIG, prctl
-from kevolve.judge.sandbox.process import ChildEnded, ChildLate
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate
 from kevolve.operators.custom.given import give, given
 
 if TYPE_CHECKING:

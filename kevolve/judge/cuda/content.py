@@ -6,7 +6,7 @@ the guard zones around them as one random byte, both chosen anew for every block
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,9 @@ _CHECKED_ENTRIES = 8  # of a batch, where a call is compared with the oracle in 
 
 @dataclass(frozen=True)
 class Call:
-    """A call's inputs as the oracle sees them, and where its tensors lie."""
+    """A call's inputs as the oracle sees them, what they are content of, and where its tensors lie."""
 
+    workload: Workload
     given: Inputs
     inputs: Mapping[str, Region]
     outputs: Mapping[str, Region]
@@ -90,16 +91,16 @@ class Block:
             for zone in self.inputs.around(region) if surrounded else ():
                 zone.fill_(_BEYOND)
             inputs[name] = region
-        call = Call(given, inputs, self._outputs(given, shift))
+        call = Call(self.workload, given, inputs, self._outputs(given, shift))
         self.calls.append(call)
         return call
 
-    def draw(self) -> Call:
-        """One more call with content of its own, drawn on the device."""
-        given = self.operator.make_inputs(self.workload, self.streams.next_call(), "cuda")
+    def draw(self, content: Workload) -> Call:
+        """One more call with content of its own, drawn on the device: as of `content`, which has the same dtypes."""
+        given = self.operator.make_inputs(content, self.streams.next_call(), "cuda")
         call = self.place(given, surrounded=False)  # of what is read beside them the untimed calls tell
         tensors = {name: region.tensor for name, region in call.inputs.items()}
-        self.calls[-1] = Call(Inputs(tensors, call.given.scalars), call.inputs, call.outputs)
+        self.calls[-1] = Call(content, Inputs(tensors, call.given.scalars), call.inputs, call.outputs)
         return self.calls[-1]
 
     def _outputs(self, given: Inputs, shift: int) -> dict[str, Region]:
@@ -153,14 +154,13 @@ class Block:
         """Raises Rejection if a random part of a timed call's answer is wrong."""
         rng = self.streams.next_call()
         given, answer = self.operator.sample(call.given, call.answer(), rng, _CHECKED_ENTRIES)
-        reject_if(
-            self.operator.check(self.workload, answer, self.operator.oracle(given), given), self.workload, "timing"
-        )
+        mismatch = self.operator.check(call.workload, answer, self.operator.oracle(given), given)
+        reject_if(mismatch, call.workload, "timing")
 
 
-def drawn(operator: Operator, workload: Workload, calls: int, arenas: tuple[Arena, Arena], streams: Streams) -> Block:
-    """A block of calls with fresh content."""
-    block = Block(operator, workload, arenas, streams)
-    for _ in range(calls):
-        block.draw()
+def drawn(operator: Operator, contents: Sequence[Workload], arenas: tuple[Arena, Arena], streams: Streams) -> Block:
+    """A block of calls with fresh content, each of its own workload; all have the same dtypes and layout."""
+    block = Block(operator, contents[0], arenas, streams)
+    for content in contents:
+        block.draw(content)
     return block

@@ -27,7 +27,8 @@ from kevolve.judge.lease import Survey
 from kevolve.judge.machine_lock import MachineLock
 from kevolve.judge.prepare import prepare
 from kevolve.judge.race import Rules, race
-from kevolve.judge.sandbox.process import ChildEnded, ChildLate, ForkServer, SandboxFault
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, SandboxFault
+from kevolve.judge.sandbox.process import ForkServer
 from kevolve.judge.sandbox.tiers import Tier, find_tier
 from kevolve.judge.streams import Streams, new_secret
 from kevolve.judge.survey_cache import SurveyCache
@@ -35,7 +36,7 @@ from kevolve.languages.language import Built
 from kevolve.operators.operator import Operator
 from kevolve.operators.registry import load_operator
 from kevolve.program import Program
-from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, Verdict
+from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Role, Scored, Verdict
 
 _MOST_SHARED_BYTES = 16 << 30  # each of inputs and outputs; less on a device with less memory
 _SHARE_OF_MEMORY = 8
@@ -206,7 +207,8 @@ class CudaJudge:
 
     def _check_all(self, operator: Operator, runner: Runner, trying: Trying) -> None:
         """Every workload, and timed sizes with odd content. Raises Rejection with the first wrong answer."""
-        odd = trying.draws.harder(("search", "holdout") if trying.confirm else ("search",), 1)
+        roles: tuple[Role, ...] = ("search", "holdout") if trying.confirm else ("search",)
+        odd = trying.draws.odd(roles, 1)
         for workload in (*operator.workloads, *odd):
             block = Block(operator, workload, self.arenas, trying.streams)
             draw = trying.draws.of(workload)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kevolve.judge.sandbox.process import ChildEnded, ChildLate
+from kevolve.judge.sandbox.exits import ChildEnded, ChildLate
 
 _PACKET = 1 << 20
 _GREETING_SECONDS = 60.0

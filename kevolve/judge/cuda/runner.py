@@ -9,7 +9,7 @@ from typing import Any
 from kevolve.judge.correctness import Patience, Rejection
 from kevolve.judge.cuda.content import Call
 from kevolve.judge.cuda.peer import Peer
-from kevolve.judge.sandbox.process import ChildLate, Exit
+from kevolve.judge.sandbox.exits import ChildLate, Exit
 from kevolve.languages.language import Built
 from kevolve.languages.triton.build import VARIANT
 from kevolve.operators.operator import Operator

@@ -57,7 +57,7 @@ class Surveyor:
         """Why the baseline cannot serve on this workload, or nothing."""
         block = Block(self.operator, draw.workload, self.arenas, self.streams)
         call = block.place(draw.inputs)
-        other = block.draw()
+        other = block.draw(draw.workload)
         torch.cuda.synchronize()
         failed = self.baselines.warm(self.operator, name, [call, other])
         if failed:
@@ -73,7 +73,7 @@ class Surveyor:
         first = {name: self._time(workload, name, 2) for name in names}
         limit = _RIVAL * min(first.values())
         rivals = [name for name, time_s in first.items() if time_s <= limit]
-        sample = drawn(self.operator, workload, 1, self.arenas, self.streams)
+        sample = drawn(self.operator, [workload], self.arenas, self.streams)
         calls = calls_of_block(sample, min(first.values()), self.cache_bytes)
         turns = [{name: self._time(workload, name, calls) for name in rivals} for _ in range(_TURNS)]
         closer = {name: median(turn[name] for turn in turns) for name in rivals}
@@ -81,7 +81,7 @@ class Surveyor:
 
     def _time(self, workload: Workload, name: str, calls: int) -> float:
         """Seconds of a call in a block of fresh ones."""
-        block = drawn(self.operator, workload, calls, self.arenas, self.streams)
+        block = drawn(self.operator, [workload] * calls, self.arenas, self.streams)
         self.baselines.prepare(self.operator, name, block.calls)
         torch.cuda.synchronize()
         return self.baselines.run()[1] / calls

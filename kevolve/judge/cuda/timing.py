@@ -23,6 +23,7 @@ from kevolve.judge.cuda.baselines import BaselineProcess
 from kevolve.judge.cuda.content import Block, drawn
 from kevolve.judge.cuda.memory import Arena
 from kevolve.judge.cuda.runner import Runner
+from kevolve.judge.race import odd_contents
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
 from kevolve.verdict import Measurement, Rejected
@@ -31,7 +32,6 @@ _BLOCK_SECONDS = 0.0015
 _COLD_BYTES = 4  # times the level-two cache
 _MAX_CALLS = 64
 _EMPTY_WINDOWS = 9
-_ODD_CALLS = 2  # content that follows rows is slow to make
 _COSTED = 4  # calls of a block, of which the least work is found
 _ROOM = 0.6  # of the shared memory that a block may take: lengths are drawn
 _PHYSICS_SLACK = 0.05
@@ -102,7 +102,7 @@ class Stopwatch:
 
     def fresh(self, workload: Workload, calls: int) -> Block:
         """Calls with content that is drawn for them."""
-        return drawn(self.operator, workload, calls, self.arenas, self.streams)
+        return drawn(self.operator, [workload] * calls, self.arenas, self.streams)
 
     def two_pairs(self, trial: Trial) -> None:
         """One in each order, in random order. Raises Rejection if an answer is wrong."""
@@ -126,17 +126,20 @@ class Stopwatch:
             trial.flops = sum(cost.flops for cost in costs) / len(costs)
 
     def odd_block(self, trial: Trial) -> None:
-        """Some calls like those that are timed with contents that are hard to get right. Raises Rejection."""
-        odd = self.operator.harder(trial.workload, self.streams.decisions)
-        if odd is None:
+        """A block like those that are timed, but some of its contents are hard to get right. Raises Rejection.
+
+        So that nobody can be careful only where calls come singly, or only for the first calls of a block.
+        """
+        contents, looked_at = odd_contents(self.operator, trial.workload, trial.calls, self.streams.decisions)
+        if not looked_at:
             return
-        block = self.fresh(odd, min(trial.calls, _ODD_CALLS))
-        self.runner.prepare(odd.name, block.calls)
+        block = drawn(self.operator, contents, self.arenas, self.streams)
+        self.runner.prepare(trial.workload.name, block.calls)
         torch.cuda.synchronize()
         self.runner.run()
         block.reject_if_spilled("timing")
-        for call in block.calls:
-            block.reject_if_wrong(call)
+        for number in looked_at:
+            block.reject_if_wrong(block.calls[number])
 
     def measurement(self, trial: Trial) -> Measurement:
         """What the pairs so far say."""

@@ -1,74 +1,22 @@
-"""The judge's side of the sandbox: start the fork server, spawn children, pause, resume and kill them."""
+"""The judge's side of the sandbox: start the fork server, spawn children and kill them."""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-import signal
 import socket
-import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kevolve.judge.sandbox import confinement, opens, worker
+from kevolve.judge.sandbox.child import PACKET, Child
+from kevolve.judge.sandbox.exits import OUTPUT_BYTES, ChildEnded, ChildLate, Exit, SandboxFault
 from kevolve.judge.sandbox.tiers import Tier, namespaces, python_folders, system_mounts, variables_of_its_own
-
-_PACKET = 1 << 20
-_STOP_STEP_SECONDS = 10e-6
-_STOP_SECONDS = 10.0  # for a child's threads to stop once they were told to
-_OUTPUT_BYTES = 1 << 20  # a program may print this much; more ends it with SIGXFSZ
-
-
-class SandboxFault(Exception):
-    """The sandbox itself failed: says nothing about the program."""
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How a child ended: an exit status or a signal, SIGKILL when the judge ended it."""
-
-    exit: int | None
-    signal: int | None
-    peak_bytes: int
-    orphans: int
-    output: str
-
-    def describe(self, memory_bytes: int = 0) -> str:
-        """One sentence for the program's author. `memory_bytes` is what it was allowed."""
-        if self.signal == signal.SIGSYS:
-            return (
-                "made a system call that no program needs (to start, signal or inspect another process, open a socket,"
-                " share memory, change the clock, its priority or its rights, or reach into the kernel)"
-            )
-        if self.signal == signal.SIGBUS:
-            return "went past the end of an input or output (SIGBUS)"
-        if self.signal == signal.SIGXFSZ:
-            return f"printed or wrote more than {_OUTPUT_BYTES >> 20} MiB"
-        if self.signal == signal.SIGXCPU:
-            return "used up its processor time"
-        if memory_bytes and self.peak_bytes > memory_bytes // 2:
-            return f"ran out of memory: it held {self.peak_bytes >> 20} MiB, {memory_bytes >> 20} MiB are allowed"
-        if self.signal is not None:
-            return f"was ended by {signal.Signals(self.signal).name} ({signal.strsignal(self.signal)})"
-        return f"ended before it answered (exit status {self.exit})"
-
-
-class ChildEnded(Exception):
-    """The child is gone. The caller asks the server how it ended."""
-
-
-class ChildRan(ChildEnded):
-    """The child ran while it was stopped. The kernel can be made to continue a process by a timer, for example."""
-
-
-class ChildLate(Exception):
-    """The child did not answer in time."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +95,7 @@ class ForkServer:
     def _expect(self, seconds: float) -> dict[str, Any]:
         if select.select([self.control], [], [], seconds)[0]:
             try:
-                packet = self.control.recv(_PACKET)
+                packet = self.control.recv(PACKET)
             except ConnectionResetError:  # it died with our message unread
                 packet = b""
             if packet:
@@ -175,7 +123,7 @@ class ForkServer:
             "seccomp": self.tier.seccomp,
             "supervised": self.tier.supervised and self.life is None,
             "read": self.read,
-            "limits": {"memory_bytes": memory_bytes, "file_bytes": _OUTPUT_BYTES, "cpu_seconds": cpu_seconds},
+            "limits": {"memory_bytes": memory_bytes, "file_bytes": OUTPUT_BYTES, "cpu_seconds": cpu_seconds},
             **(self.life.message if self.life else {}),
         }
         try:
@@ -214,223 +162,3 @@ class ForkServer:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-
-
-class Child:
-    """One disposable child. It runs only between `resume` and `pause`."""
-
-    def __init__(self, channel: socket.socket, log: int):
-        self.channel = channel
-        self.log = log
-        self.pid = 0
-        self.handle = -1
-        self.paused = False
-        self.ran: int | None = None  # ns, all threads, as it was found since it was paused
-        self.busy_seconds = 0.0  # of all threads, in all windows
-        self.addresses = (0, 0)  # where the memory of inputs and of outputs begins in the child
-
-    def greet(self) -> None:
-        """Wait for the child's first message and learn its process id, translated by the kernel into ours.
-
-        No program is loaded yet: the message can be believed.
-        """
-        if not select.select([self.channel], [], [], 30.0)[0]:
-            raise ChildLate
-        packet, ancillary, _, _ = self.channel.recvmsg(_PACKET, socket.CMSG_SPACE(struct.calcsize("3i")))
-        if not packet:
-            raise ChildEnded
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                self.pid = struct.unpack("3i", data)[0]
-        first, second = json.loads(packet).get("addresses", (0, 0))
-        self.addresses = (first, second)
-        self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
-        self.handle = os.pidfd_open(self.pid)
-
-    def pause(self) -> None:
-        """Stop every thread of the child: nothing it does can reach past a timed window."""
-        if not self.paused:
-            self._signal(signal.SIGSTOP)
-            deadline = time.monotonic() + _STOP_SECONDS
-            while True:
-                time.sleep(_STOP_STEP_SECONDS)  # a thread must run to stop, perhaps on this core
-                if self._is_still():
-                    break
-                if time.monotonic() > deadline:
-                    raise ChildLate
-            self.paused = True
-
-    def _is_still(self) -> bool:
-        """Is every thread stopped, or gone?"""
-        try:
-            stats = self._of_threads("stat")
-        except OSError:
-            return not os.path.exists(f"/proc/{self.pid}/task")
-        return all(stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] in b"TtZX" for stat in stats)
-
-    def check_still(self) -> int:
-        """The time that all its threads have run, in ns. Raises ChildRan if it ran since this was asked in a pause."""
-        ran = self._thread_times()[0]
-        if self.paused and self.ran not in (None, ran):
-            raise ChildRan
-        self.ran = ran
-        return ran
-
-    def resume(self) -> None:
-        """Let the child run again."""
-        if self.paused:
-            self._signal(signal.SIGCONT)
-            self.paused, self.ran = False, None
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            signal.pidfd_send_signal(self.handle, number)
-        except ProcessLookupError as error:
-            raise ChildEnded from error
-
-    def ask(self, message: Mapping[str, Any], seconds: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
-        """Send a message, wait for the answer, pause. Raises ChildEnded or ChildLate."""
-        self._send(json.dumps(message).encode(), descriptors)
-        packet = self._answer(seconds)
-        self.pause()
-        try:
-            answer = json.loads(packet)
-        except (ValueError, RecursionError) as error:
-            raise ChildEnded from error
-        if not isinstance(answer, dict):
-            raise ChildEnded
-        return {str(name): printable(str(value)) if name == "error" else value for name, value in answer.items()}
-
-    def go(self, seconds: float, variant: int = 0, count: int = 0) -> tuple[float, list[int]]:
-        """Run the first `count` calls of a variant. Returns the judge's window in seconds, the child's own times in ns.
-
-        The window is open while any thread of the child can run: it begins before the child is resumed and ends when
-        all of it has been seen stopped. Nothing is ever subtracted from it.
-        """
-        before = self.check_still()
-        start = time.perf_counter()
-        self._send(_go(variant, count))
-        packet = self._answer(seconds)
-        self.pause()
-        window = time.perf_counter() - start
-        self.busy_seconds += max(self.check_still() - before, 0) * 1e-9
-        return window, _times(packet)
-
-    def go_until(self, seconds: float, variant: int, count: int) -> None:
-        """Like `go`, but stopped after `seconds`, wherever the child is by then. `finish` must follow."""
-        self._send(_go(variant, count))
-        time.sleep(seconds)
-        self.pause()
-
-    def finish(self, seconds: float) -> list[int]:
-        """Let the child end what `go_until` interrupted; its own times in ns."""
-        self.resume()
-        packet = self._answer(seconds)
-        self.pause()
-        return _times(packet)
-
-    def _send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send, and only then resume: one wake-up instead of two."""
-        try:
-            socket.send_fds(self.channel, [packet], descriptors)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise ChildEnded from error
-        self.resume()
-
-    def _answer(self, seconds: float) -> bytes:
-        try:
-            # The handle is watched too: a grandchild may hold the channel open after the child's end.
-            ready, _, _ = select.select([self.channel.fileno(), self.handle], [], [], max(seconds, 0.0))
-            if not ready:
-                raise ChildLate
-            answer = self.channel.recv(_PACKET, socket.MSG_DONTWAIT)
-        except (BrokenPipeError, ConnectionResetError, BlockingIOError) as error:
-            raise ChildEnded from error
-        if not answer:
-            raise ChildEnded
-        return answer
-
-    def maps(self, name: str) -> bool:
-        """Is the memory file called `name` mapped to be executed? Read from the kernel, not told by the child."""
-        try:
-            lines = Path(f"/proc/{self.pid}/maps").read_text().splitlines()
-        except OSError as error:
-            raise ChildEnded from error
-        return any("x" in line.split()[1] and f"/memfd:{name} " in line for line in lines)
-
-    def waited_seconds(self) -> float:
-        """How long its threads have had to wait for a core so far, all together."""
-        return self._thread_times()[1] * 1e-9
-
-    def _thread_times(self) -> tuple[int, int]:
-        """Time on a core and time waiting for one so far, in ns, all threads together."""
-        ran = waited = 0
-        try:
-            for schedstat in self._of_threads("schedstat"):
-                one, other, _ = schedstat.split()
-                ran, waited = ran + int(one), waited + int(other)
-        except OSError as error:
-            raise ChildEnded from error
-        return ran, waited
-
-    def _of_threads(self, name: str) -> list[bytes]:
-        """The file `name` of every thread, from /proc. In few calls: this is done around every timed window."""
-        found = []
-        for task in os.listdir(f"/proc/{self.pid}/task"):
-            descriptor = os.open(f"/proc/{self.pid}/task/{task}/{name}", os.O_RDONLY)
-            found.append(os.read(descriptor, 1024))
-            os.close(descriptor)
-        return found
-
-    def forget_reads(self) -> bool:
-        """From now on `referenced` counts. False where the kernel does not allow that."""
-        try:
-            Path(f"/proc/{self.pid}/clear_refs").write_text("1")
-        except OSError:
-            return False
-        return True
-
-    def referenced(self, memory: int) -> tuple[int, int]:
-        """Of the memory file with descriptor `memory`: bytes touched since `forget_reads`, and bytes mapped, in pages.
-
-        By the child's page tables, wherever it has mapped the file.
-        """
-        inode = str(os.fstat(memory).st_ino)
-        found, is_inside = {"Referenced:": 0, "Rss:": 0}, False
-        try:
-            lines = Path(f"/proc/{self.pid}/smaps").read_text().splitlines()
-        except OSError as error:
-            raise ChildEnded from error
-        for line in lines:
-            words = line.split()
-            if not words[0].endswith(":"):
-                is_inside = len(words) > 4 and words[4] == inode
-            elif is_inside and words[0] in found:
-                found[words[0]] += int(words[1]) << 10
-        return found["Referenced:"], found["Rss:"]
-
-    def close(self) -> str:
-        """Give back the descriptors; returns the end of what the program printed."""
-        self.channel.close()
-        if self.handle >= 0:
-            os.close(self.handle)
-        size = os.fstat(self.log).st_size
-        text = os.pread(self.log, 2000, max(0, size - 2000)).decode(errors="replace")
-        os.close(self.log)
-        return printable(text)
-
-
-def printable(text: str, most: int = 2000) -> str:
-    """What a program says, or a compiler about it, fit for a terminal: no control characters, and not for ever."""
-    kept = "".join(character for character in text if character.isprintable() or character in "\n\t")
-    return kept.strip()[:most]
-
-
-def _go(variant: int, count: int) -> bytes:
-    return b"go" + struct.pack("qq", variant, count)
-
-
-def _times(packet: bytes) -> list[int]:
-    if len(packet) % 8:
-        raise ChildEnded
-    return list(struct.unpack(f"{len(packet) // 8}q", packet))

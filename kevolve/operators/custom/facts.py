@@ -10,9 +10,10 @@ import torch
 
 from kevolve.errors import UsageError
 from kevolve.operators.custom.arguments import Scalar, Signature, find_signature
+from kevolve.operators.custom.contents import MAKES_TIES, change
 from kevolve.operators.custom.parts import Parts, cast, is_floating
 from kevolve.operators.custom.tolerance import ExactAnswer, Exactly, allowed, count_terms
-from kevolve.operators.custom.workloads import derive_adversarial, read_workloads
+from kevolve.operators.custom.workloads import derive_adversarial, derive_contents, read_workloads
 from kevolve.operators.operator import Argument, Workload, dimension
 
 NOTICED, FORGIVEN = 2.0, 4.0  # the reference's float32 error counts from half of what is allowed; fourfold is forgiven
@@ -29,13 +30,18 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Facts:
-    """`rounding` is by workload and floating output; `shares` by floating input: what part of it matters at least."""
+    """What holds of every call.
+
+    `rounding` is by workload and floating output; `shares` by floating input: what part of it matters at least;
+    `contents` are those of contents.py for which the reference's answer is finite and float32 good enough.
+    """
 
     workloads: tuple[Workload, ...]
     arguments: tuple[Argument, ...]
     scalars: tuple[Scalar, ...]
     rounding: Mapping[str, Mapping[str, Rounding]]
     shares: Mapping[str, float]
+    contents: tuple[str, ...] = ()
 
 
 @torch.no_grad()
@@ -57,7 +63,15 @@ def find_facts(parts: Parts) -> Facts:
         if workload.name not in rounding and _takes(parts, exactly, workload, signature):
             rounding[workload.name] = rounding[base.name]
             derived.append(workload)
-    return Facts((*listed, *derived), signature.arguments, signature.scalars, rounding, shares)
+    contents = []
+    for workload in derive_contents(listed):
+        found = _exact_rounding(parts, exactly, workload)
+        if found is not None:
+            rounding[workload.name] = found
+            derived.append(workload)
+            contents.append(workload.values)
+    workloads = (*listed, *derived)
+    return Facts(workloads, signature.arguments, signature.scalars, rounding, shares, tuple(dict.fromkeys(contents)))
 
 
 def exactly_of(parts: Parts) -> Exactly:
@@ -95,6 +109,26 @@ def _rounding(
         floor = FORGIVEN * float(excess.max()) if excess.numel() else 0.0
         found[name] = Rounding(terms[name], floor)
     return found
+
+
+def _exact_rounding(parts: Parts, exactly: Exactly, workload: Workload) -> dict[str, Rounding] | None:
+    """Of a content that was not asked for: None unless the reference in float32 is right for it, and finite."""
+    try:
+        values = _draw(parts, workload, seed=4)
+        answer = ExactAnswer(exactly(values))
+        if not all(bool(part.isfinite().all()) for part in answer.values()):
+            return None
+        if workload.values in MAKES_TIES and not all(part.is_floating_point() for part in answer.values()):
+            return None  # which of several equal numbers an index names is not for us to say
+        single = parts.answer(cast(values, torch.float32))
+        if not all(bool(part.isfinite().all()) for part in single.values()):
+            return None
+        if parts.check is not None:
+            return {} if parts.check(dict(single), dict(answer), values) is None else None
+        found = _rounding(parts, exactly, values, answer, workload)
+    except Exception:  # the user's functions may refuse what they never asked for, in any way
+        return None
+    return None if any(rounding.floor for rounding in found.values()) else found
 
 
 def _takes(parts: Parts, exactly: Exactly, workload: Workload, signature: Signature) -> bool:
@@ -138,4 +172,4 @@ def _least(known: Mapping[str, float], found: Mapping[str, float]) -> dict[str, 
 
 def _draw(parts: Parts, workload: Workload, seed: int) -> dict[str, Any]:
     rng = torch.Generator().manual_seed(seed)
-    return parts.draw(workload.sizes, getattr(torch, workload.dtype), rng)
+    return change(parts.draw(workload.sizes, getattr(torch, workload.dtype), rng), workload.values, rng)

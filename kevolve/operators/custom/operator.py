@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
@@ -15,6 +16,7 @@ import torch
 from kevolve.errors import UsageError
 from kevolve.operators.checks import Exact, Within
 from kevolve.operators.custom.arguments import smallest
+from kevolve.operators.custom.contents import change
 from kevolve.operators.custom.definition import Definition
 from kevolve.operators.custom.facts import Facts, exactly_of, find_facts
 from kevolve.operators.custom.parts import Answer, call, is_floating, named, raised, read_parts
@@ -42,8 +44,18 @@ class CustomOperator(Operator):
         """See `Operator`. Where tensors lie in memory is for whoever places them: they are contiguous here."""
         with torch.no_grad():
             values = self.parts.draw(workload.sizes, getattr(torch, workload.dtype), rng)
+            values = change(values, workload.values, rng)
         tensors = {name: value.to(device) for name, value in values.items() if isinstance(value, torch.Tensor)}
         return Inputs(tensors, self.scalars(values))
+
+    def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
+        """Every content that the reference took at a small size; none where float32 is known to be rough."""
+        if any(rounding.floor for rounding in self.facts.rounding[workload.name].values()):
+            return []
+        return [
+            replace(workload, name=workload.name + _odd_ending(content), role="adversarial", values=content)
+            for content in self.facts.contents
+        ]
 
     def example(self) -> Inputs:
         """Inputs of the smallest search workload in float32, to trace the reference with."""
@@ -118,7 +130,8 @@ class CustomOperator(Operator):
         self, workload: Workload, name: str, got: torch.Tensor, expected: Outputs, inputs: Inputs
     ) -> Mismatch | None:
         """One floating output. Its sensitivity is only asked for where the answer's own size does not explain it."""
-        wanted, rounding = expected[name], self.facts.rounding[workload.name][name]
+        usual = workload.name.removesuffix(_odd_ending(workload.values))
+        wanted, rounding = expected[name], self.facts.rounding[usual][name]
         certain = allowed(wanted, None, rounding.terms, rounding.floor, got.dtype)
         if Within(wanted, certain).differs(name, got) is None:
             return None
@@ -172,6 +185,10 @@ class CustomOperator(Operator):
         if said is not None and not isinstance(said, str):
             raise UsageError(f"{self.parts.where}: check must return None or what is wrong, not {said!r}.")
         return Mismatch(said) if said is not None else None
+
+
+def _odd_ending(content: str) -> str:
+    return f" with {content} values"
 
 
 def _check_integers(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:

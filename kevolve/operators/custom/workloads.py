@@ -8,6 +8,7 @@ from typing import Any
 
 from kevolve.errors import UsageError, nearest
 from kevolve.operators.custom.arguments import smallest
+from kevolve.operators.custom.contents import CONTENTS
 from kevolve.operators.inputs import DTYPES
 from kevolve.operators.operator import Workload
 from kevolve.verdict import ROLES
@@ -49,6 +50,13 @@ def derive_adversarial(given: Sequence[Workload]) -> Iterator[tuple[Workload, Wo
             for other in {1, odd} - {size}:
                 sizes = {**base.sizes, name: other}
                 yield replace(base, name=f"{name}_{other}", role="adversarial", sizes=sizes, weight=1.0), base
+
+
+def derive_contents(given: Sequence[Workload]) -> Iterator[Workload]:
+    """The smallest search workload with each content that make_inputs may never draw."""
+    base = smallest([workload for workload in given if workload.role == "search"])
+    for content in CONTENTS:
+        yield replace(base, name=f"{base.name}_{content}", role="adversarial", values=content, weight=1.0)
 
 
 def _workload(at: str, entry: Any, sizes: Sequence[str]) -> Workload:

@@ -20,7 +20,9 @@ import torch
 
 from kevolve.operators.checks import FLOAT32_ROUNDOFF, Allowed, check_form
 from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, mixed_copy
-from kevolve.operators.operator import Argument, Inputs, Mismatch, Operator, Outputs, Workload
+from kevolve.operators.operator import Argument, Fill, Inputs, Mismatch, Operator, Outputs, Workload
+
+_POOL_DIM = 64  # values of a row, where rows are of no operator's
 
 
 class JaggedOperator(Operator):
@@ -59,6 +61,14 @@ class JaggedOperator(Operator):
             name = f"{workload.name} with {values} values and {lengths} lengths"
             found.append(replace(workload, name=name, role="adversarial", values=values, lengths=lengths))
         return found
+
+    def source(self, inputs: Inputs, workload: Workload, pool: Callable[[Fill], torch.Tensor]) -> Inputs:
+        """The pool in place of every input of numbers, where its values may be mixed."""
+        regime = VALUES[workload.values]
+        if not regime.free_bits:
+            return inputs
+        values = pool(lambda into, rng: regime.fill(into.view(-1, _POOL_DIM), Rows((), 0), rng))
+        return Inputs({**inputs.tensors, **{a.name: values for a in self._number_inputs()}}, inputs.scalars)
 
     def refresh(
         self, inputs: Inputs, workload: Workload, rng: torch.Generator, into: Mapping[str, torch.Tensor] | None = None
