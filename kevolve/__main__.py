@@ -12,6 +12,7 @@ VERBS = {
     "template": "a file with an operator of your own, to start from",
     "judge": "one program's verdict",
     "champions": "the best programs by operator and device, and whether a run has a better one",
+    "knowledge": "the documents a proposer would be given, and why; what runs have learned",
     "devices": "the devices of this machine: key, languages, toolchain, measured rates",
     "doctor": "what this machine has and lacks, and what to type to mend it",
 }

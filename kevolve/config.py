@@ -79,6 +79,12 @@ class ClusterConfig:
 
 
 @dataclass
+class KnowledgeConfig:
+    learned: str = key("knowledge/learned", "the folder that a run adds its lessons to, and reads them from")
+    earlier: int = key(2, "programs of earlier runs that a new search starts from too, judged afresh; 0: none", least=0)
+
+
+@dataclass
 class TrackingConfig:
     enabled: bool = key(True, "write the run to MLflow")
     uri: str = key("sqlite:///mlflow.db", "MLflow's store: a database URI or a server's address")
@@ -106,4 +112,5 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    knowledge: KnowledgeConfig = field(default_factory=KnowledgeConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)

@@ -18,3 +18,9 @@ def seeds_dir() -> Path:
     """The plain starting programs: `<operator>/<name>.<suffix>`."""
     installed = _PACKAGE / "seeds"
     return installed if installed.is_dir() else _REPOSITORY / "populations" / "seeds"
+
+
+def knowledge_dir() -> Path:
+    """The documents of the knowledge base."""
+    installed = _PACKAGE / "documents"
+    return installed if installed.is_dir() else _REPOSITORY / "knowledge"

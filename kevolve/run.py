@@ -25,6 +25,7 @@ from kevolve.configuration.help import help_text
 from kevolve.configuration.schema import as_yaml
 from kevolve.configuration.tree import folders
 from kevolve.errors import FaultsStopped, UsageError, nearest
+from kevolve.knowledge.lessons import Lessons
 from kevolve.operators.custom.bring import notice
 from kevolve.quiet import RunLog, quieten
 from kevolve.results import is_better, show_results
@@ -91,7 +92,8 @@ def run(config: Config, began: float) -> int:
     view = screen(config, shown)
     tracking = [Tracking(config, view.note)] if config.tracking.enabled else []
     try:
-        summary = evolve(config, [RunLog(config), view, *tracking], began=began)
+        lessons = Lessons(Path(config.knowledge.learned), str(config.name), view.note)
+        summary = evolve(config, [RunLog(config), view, *tracking, lessons], began=began)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -133,6 +133,8 @@ def describe(event: Event, progress: Progress, config: Config) -> str | None:
         dropped = sorted({name for names in data["dropped"].values() for name in names})
         tail = f"; wrong on some workload and left out there: {', '.join(dropped)}" if dropped else ""
         return f"{data['operator']}: timed the baselines of {len(data['times_us'])} workloads{tail}"
+    if event.kind == "proposed":
+        return _earlier(data["operator"], data["program"]["origin"].get("earlier"))
     if event.kind == "judged":
         return _judged(event, progress, config)
     if event.kind == "migrated":
@@ -143,6 +145,14 @@ def describe(event: Event, progress: Progress, config: Config) -> str | None:
     if event.kind == "closed":
         return f"the search ends: {ENDS.get(data['reason'], data['reason'])}"
     return None
+
+
+def _earlier(operator: str, told: Mapping[str, Any] | None) -> str | None:
+    """That a search starts from what an earlier run found."""
+    if told is None:
+        return None
+    what = "the champion" if told["operator"] == operator else f"what made {told['operator']} fast"
+    return f"{operator}: starts from {what} of run {told['run']} too ({told['speedup']:.2f}x there), judged afresh"
 
 
 def _judged(event: Event, progress: Progress, config: Config) -> str | None:

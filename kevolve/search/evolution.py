@@ -21,6 +21,7 @@ from kevolve.operators.custom.bring import bring, ready
 from kevolve.population import Population, open_run
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
+from kevolve.search.earlier import beginnings
 from kevolve.search.judging import Ready, build, measure, seed_of, survey_of
 from kevolve.search.lineage import Lineage, Step
 from kevolve.search.listener import Audience, Listener
@@ -152,7 +153,7 @@ class Driver:
         name = self.population.folder.name
         environment = opening.environment_of(list(self.leases.values()), self.lineage, name)
         self.starting = {
-            Search(operator, device): opening.starting_programs(operator, lease.languages)
+            Search(operator, device): beginnings(self.config, self.lineage, operator, lease)
             for device, lease in self.leases.items()
             for operator in self.config.operators
         }

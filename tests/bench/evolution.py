@@ -44,7 +44,7 @@ def start(folder: Path, job: Job, evaluations: int, cores: Sequence[int]) -> sub
     command = [
         sys.executable, "-m", "kevolve.run", "+experiment=jagged_ops", f"operators=[{','.join(job.operators)}]",
         f"budget.evaluations={evaluations}", "budget.minutes=120", f"seed={job.seed}", f"name={job.name}",
-        f"runs_dir={folder}", "tracking=none", f"cluster.cpus={len(cores)}",
+        "knowledge.earlier=0", f"runs_dir={folder}", "tracking=none", f"cluster.cpus={len(cores)}",
     ]  # fmt: skip
     temporary = folder / f"tmp{cores[0]}"
     temporary.mkdir(parents=True, exist_ok=True)

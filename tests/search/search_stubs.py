@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kevolve.config import Budget, ClusterConfig, Config, PolicyConfig
+from kevolve.config import Budget, ClusterConfig, Config, KnowledgeConfig, PolicyConfig
 from kevolve.events import Event, read_events
 from kevolve.judge.lease import Survey
 from kevolve.languages.language import Built
@@ -33,7 +33,7 @@ def config(runs: Path, name: str = "trial", **changes: Any) -> Config:
     budget = Budget(evaluations=changes.pop("evaluations", 10), minutes=changes.pop("minutes", 5.0))
     policy = PolicyConfig(islands=2, population=4, migration_every=changes.pop("migration_every", 4))
     return Config(
-        **{"operators": ["jagged_sum"], "lanes": 1, **changes},
+        **{"operators": ["jagged_sum"], "lanes": 1, "knowledge": KnowledgeConfig(earlier=0), **changes},
         name=name,
         runs_dir=str(runs),
         budget=budget,
