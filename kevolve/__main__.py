@@ -13,6 +13,8 @@ VERBS = {
     "judge": "one program's verdict",
     "champions": "the best programs by operator and device, and whether a run has a better one",
     "knowledge": "the documents a proposer would be given, and why; what runs have learned",
+    "export": "a champion as a package of its own, to install anywhere",
+    "confirm": "are champions still right and still faster on this machine? for your CI",
     "devices": "the devices of this machine: key, languages, toolchain, measured rates",
     "doctor": "what this machine has and lacks, and what to type to mend it",
 }

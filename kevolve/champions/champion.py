@@ -12,6 +12,8 @@ from typing import Any
 from kevolve.durable import write_atomically
 from kevolve.errors import UsageError
 from kevolve.languages.registry import language
+from kevolve.operators.custom.definition import Definition, kept
+from kevolve.paths import conf_dir
 from kevolve.program import Program
 from kevolve.verdict import Fitness, Judgement, Scored, from_json, to_json
 
@@ -73,6 +75,23 @@ def keep(folder: Path, winner: Champion, told: Mapping[str, Any]) -> Path:
         if other != kept:
             other.unlink()
     return place
+
+
+def own_operator(champion: Champion, runs_dir: Path) -> Definition | None:
+    """The user's own operator that a champion computes, as its run keeps it; None if the operator is kevolve's.
+
+    UsageError if the run's folder, which a kept champion knows by name only, is not there.
+    """
+    if (conf_dir() / "operator" / f"{champion.operator}.yaml").is_file():
+        return None
+    folder = runs_dir / champion.run
+    definition = kept(folder, champion.operator)
+    if definition is None:
+        raise UsageError(
+            f"{champion.operator} of {champion.run} is an operator of your own, and {folder} does not have its "
+            "definition.\n  Type --runs-dir DIR with the folder that the run is in."
+        )
+    return definition
 
 
 def judgement_json(judgement: Judgement) -> dict[str, Any]:

@@ -29,6 +29,11 @@ def variant(dtype: str, index_dtype: str) -> str:
     return f"{dtype}-{index_dtype}"
 
 
+def macros(dtype: str, index_dtype: str) -> list[str]:
+    """What tells the compiler which variant it builds."""
+    return [f"-DVALUE={_VALUE_TYPES[dtype]}", f"-DINDEX={_INDEX_TYPES[index_dtype]}"]
+
+
 class Cpp:
     """The C++ language: see `include/kevolve.h` for what a program may rely on."""
 
@@ -74,8 +79,8 @@ def _script(source: str, variants: list[tuple[str, str]], target: Target, includ
     lines = ["set -e"]
     for dtype, index_dtype in variants:
         name = variant(dtype, index_dtype)
-        macros = [f"-DVALUE={_VALUE_TYPES[dtype]}", f"-DINDEX={_INDEX_TYPES[index_dtype]}"]
-        command = ["g++", *FLAGS, *target.flags, *macros, f"-I{include}", source, "-o", f"{name}.so"]
+        chosen = macros(dtype, index_dtype)
+        command = ["g++", *FLAGS, *target.flags, *chosen, f"-I{include}", source, "-o", f"{name}.so"]
         lines.append(shlex.join(command))
     lines.append("nm -D --undefined-only --format=posix *.so > symbols")
     lines.append("size -A *.so > sections")
