@@ -39,11 +39,11 @@ class Few:
         return type(whole)(chosen)
 
 
-def built(source: str, monkeypatch, *workloads: str, target: Target = H200) -> Built | Rejected:
+def built(source: str, monkeypatch, *workloads: str, target: Target = H200, seconds: float = 60.0) -> Built | Rejected:
     few = Few(workloads or ("main", "main_bfloat16")).of("jagged_sum")
     monkeypatch.setattr("kevolve.judge.prepare.load_operator", lambda name, device: few)
     program = Program("jagged_sum", "triton", source)
-    found = prepare(program, target, find_tier(), JudgeConfig(build_seconds=60.0), "cuda")
+    found = prepare(program, target, find_tier(), JudgeConfig(build_seconds=seconds), "cuda")
     assert isinstance(found, Built | Rejected), found
     return found
 
