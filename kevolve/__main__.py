@@ -11,6 +11,8 @@ VERBS = {
     "run": "make the operators of an experiment faster: the main job",
     "template": "a file with an operator of your own, to start from",
     "judge": "one program's verdict",
+    "report": "what a run found, how sure that is and how it came about: a page, text or data; two runs compared",
+    "track": "send a run to MLflow that could not be written there, or not all of it",
     "champions": "the best programs by operator and device, and whether a run has a better one",
     "knowledge": "the documents a proposer would be given, and why; what runs have learned",
     "export": "a champion as a package of its own, to install anywhere",

@@ -141,6 +141,7 @@ def _check(config: Config) -> None:
 
 def _run(config: Config, began: float, quiet: bool, on_start: Callable[[Interrupt], object]) -> Summary:
     from kevolve.quiet import VARIABLES, RunLog
+    from kevolve.report import Reporter
     from kevolve.results import show_results
     from kevolve.screen import console, screen
     from kevolve.tracking import Tracking
@@ -152,9 +153,10 @@ def _run(config: Config, began: float, quiet: bool, on_start: Callable[[Interrup
     shown = console()
     view = screen(config, shown)
     watching = [] if quiet else [view]
+    report = Reporter(config, view.note)
     tracked = [Tracking(config, view.note)] if config.tracking.enabled else []
     try:
-        summary = search(config, [RunLog(config), *watching, *tracked], began=began, on_start=on_start)
+        summary = search(config, [RunLog(config), *watching, report, *tracked], began=began, on_start=on_start)
     finally:
         view.stop()
     if not quiet:

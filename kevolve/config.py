@@ -80,7 +80,7 @@ class ClusterConfig:
 
 @dataclass
 class KnowledgeConfig:
-    learned: str = key("knowledge/learned", "the folder that a run adds its lessons to, and reads them from")
+    learned: str | None = key("knowledge/learned", "the folder of lessons that runs add to and read; null: none")
     earlier: int = key(2, "programs of earlier runs that a new search starts from too, judged afresh; 0: none", least=0)
 
 
@@ -88,7 +88,9 @@ class KnowledgeConfig:
 class TrackingConfig:
     enabled: bool = key(True, "write the run to MLflow")
     uri: str = key("sqlite:///mlflow.db", "MLflow's store: a database URI or a server's address")
-    experiment: str = key("kevolve", "the MLflow experiment that runs go to")
+    experiment: str | None = key(
+        None, "the MLflow experiment that runs go to; null: kevolve-<experiment>, or kevolve for a run without one"
+    )
 
 
 @dataclass

@@ -13,6 +13,7 @@ from kevolve.config import Config
 from kevolve.operators.custom.bring import run_folder
 from kevolve.operators.custom.definition import kept_file
 from kevolve.progress import Progress
+from kevolve.report.listener import PAGE
 from kevolve.screen import clock
 from kevolve.summary import Best, Result, Summary
 from kevolve.tracking.address import redact
@@ -58,6 +59,9 @@ def counts(summary: Summary) -> str:
 
 def next_commands(summary: Summary, config: Config) -> Iterator[str]:
     """What to type to look closer, to go on, and to check a winner."""
+    page = Path(config.runs_dir) / summary.name / PAGE
+    if page.exists():
+        yield f"report       {page}"
     if config.tracking.enabled:
         uri = redact(config.tracking.uri)
         yield f"look closer  {uri if uri.startswith('http') else f'mlflow ui --backend-store-uri {uri}'}"

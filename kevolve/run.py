@@ -25,9 +25,9 @@ from kevolve.configuration.help import help_text
 from kevolve.configuration.schema import as_yaml
 from kevolve.configuration.tree import folders
 from kevolve.errors import FaultsStopped, UsageError, nearest
-from kevolve.knowledge.lessons import Lessons
 from kevolve.operators.custom.bring import notice
 from kevolve.quiet import RunLog, quieten
+from kevolve.report import Reporter
 from kevolve.results import is_better, show_results
 from kevolve.screen import console, screen
 from kevolve.search.cluster import address_of, in_a_job
@@ -87,13 +87,16 @@ def run(config: Config, began: float) -> int:
     shown = console()
     announce(config, shown)
     quieten()
+    from kevolve.knowledge.lessons import Lessons
     from kevolve.search.evolution import evolve
 
     view = screen(config, shown)
     tracking = [Tracking(config, view.note)] if config.tracking.enabled else []
+    learned = config.knowledge.learned
+    lessons = [Lessons(Path(learned), str(config.name), view.note)] if learned is not None else []
     try:
-        lessons = Lessons(Path(config.knowledge.learned), str(config.name), view.note)
-        summary = evolve(config, [RunLog(config), view, *tracking, lessons], began=began)
+        listeners = [RunLog(config), view, *lessons, Reporter(config, view.note), *tracking]
+        summary = evolve(config, listeners, began=began)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -129,7 +129,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
             "there is no key budget.minuts. Did you mean budget.minutes? Keys of budget: evaluations, minutes.",
         ),
         ("sead=1", "there is no key sead. Did you mean seed?"),
-        ("budget=5", "budget is a section. Its keys: budget.evaluations, budget.minutes."),
+        ("budget=5", "budget is a section. Its keys: budget.evaluations, budget.minutes"),
         ("+experiment=jaged_ops", "conf/experiment/jaged_ops.yaml does not exist. Did you mean jagged_ops?"),
         ("device=rocm", "conf/device/rocm.yaml does not exist. Devices here: auto, cpu, cuda."),
         ("policy.name=isles", "no policy is called isles. Did you mean islands?"),

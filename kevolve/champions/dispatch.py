@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 NOISE = 0.97  # of the fastest baseline: what is above is no loss
 DEPTH = 3  # questions that a call is asked at most
-_WORTH = 0.02  # of the logarithm of the mean: what a further question has to bring
+_WORTH = 0.03  # of the logarithm of the mean: what a further question has to bring, for it is learned from few points
 
 Range = tuple[float, float]
 
@@ -58,14 +58,7 @@ def learn(points: Sequence[Point], first: str) -> Rule:
 
     ValueError if no option was measured on all of the workloads that it would have to serve.
     """
-    search = _Search(first)
-    best: Rule | None = None
-    for depth in range(DEPTH + 1):
-        found = search.best(points, depth)
-        if found is not None and (best is None or _cost(found, points) < _cost(best, points)):
-            best = found
-        if best is not None and not losses(best, points):
-            break  # a deeper tree may be faster on the mean, but it is learned from few points
+    best = _Search(first).best(points, DEPTH)
     if best is None:
         raise ValueError("no option was measured on every workload")
     return best

@@ -20,6 +20,7 @@ SECONDS = 2.0
 
 def tracking(config: Config) -> Iterator[Finding]:
     from kevolve.tracking.address import check_address, redact
+    from kevolve.tracking.store import experiment_of
 
     uri, address = config.tracking.uri, redact(config.tracking.uri)
     if not config.tracking.enabled:
@@ -32,7 +33,7 @@ def tracking(config: Config) -> Iterator[Finding]:
         yield Finding("mlflow", f"{address}: {reason}", "runs go on without it: tracking.uri=... or tracking=none")
         return
     if uri.startswith("sqlite:"):
-        yield from _database(Path(uri.removeprefix("sqlite:///")), address, config.tracking.experiment)
+        yield from _database(Path(uri.removeprefix("sqlite:///")), address, experiment_of(config))
     elif uri.startswith("http"):
         yield _server(uri, address)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,7 @@ def _export(given: argparse.Namespace) -> int:
     folder = Path(given.out or f"evolved-{champion.operator.replace('_', '-')}-{family}")
     _make(folder)
     quieten()  # baselines are tried, and what PyTorch thinks of one or another of them is of no interest here
+    logging.getLogger("torch.fx").setLevel(logging.ERROR)
     if definition is not None:
         from kevolve.operators.custom.given import give
 

@@ -84,7 +84,7 @@ def readme_texts(
         "gradients_in_words": _gradients(forms),
         "program": champion.program,
         "run": champion.run,
-        "origin": f"{origin.get('proposer', 'starting program')}",
+        "origin": f"found by kevolve's {origin['proposer']} proposer" if "proposer" in origin else "as it was given",
         "parents": ", ".join(f"`{parent}`" for parent in champion.record["program"]["parents"]) or "none",
         "licence": "Apache-2.0",
         "licence_in_words": f"Licence: {_licence(operator)} (see LICENSE). No warranty: a judge's word is evidence, "

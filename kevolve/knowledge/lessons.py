@@ -30,6 +30,8 @@ RECURS = 3  # programs with the same rejection
 MOST_GAINS = 3  # of a search, the greatest
 ENOUGH_TRIES = 3  # of a failure's edits without the failure, to speak against it
 
+_IDEA = 160  # characters
+
 Place = tuple[str, str]  # operator, device
 
 
@@ -66,7 +68,10 @@ class Search:
     confirmed: Fitness | None = None
 
     def edits(self, program: str) -> tuple[str, ...]:
-        return tuple(sorted(set(self.programs[program]["origin"].get("edits", ()))))
+        """What was done to its parent: named edits, or else the idea that a thinking proposer gave."""
+        origin = self.programs[program]["origin"]
+        ideas = [" ".join(str(origin["idea"]).split())[:_IDEA]] if origin.get("idea") else []
+        return tuple(sorted(set(origin.get("edits", ())))) or tuple(ideas)
 
     def steps(self) -> Iterator[Step]:
         """Every scored program with edits, beside its best parent."""

@@ -2,7 +2,8 @@
 
 First the platform (a document for another device or language is none), then the concern (what is wrong with the
 program, and whether a document names its very symptom), then the technique (whether it is about this operator or a
-related one), and among equals the ranked text: BM25, which SQLite brings along. Whatever is picked says why.
+related one, and written for this device rather than for all), and among equals the ranked text: BM25, which SQLite
+brings along. Where nobody says what the concern is, the text comes before the technique. Whatever is picked says why.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ class _Fit:
     place: int = 0  # among those whose text has something of the words, 1 is best
 
     def order(self, pressing: Sequence[str]) -> tuple[float, ...]:
-        """Greater comes first."""
+        """Greater comes first. Without a diagnosis there are only the words to go by."""
         weight = sum(1.0 / (1 + pressing.index(concern)) for concern in self.concerns)
-        return (bool(self.symptoms) + weight, self.is_own + 0.5 * bool(self.about), self.text)
+        technique = self.is_own + 0.5 * bool(self.about) + 0.75 * bool(self.document.devices)
+        if not pressing:
+            return (bool(self.symptoms), self.text, technique)
+        return (bool(self.symptoms) + weight, technique, self.text)
 
 
 class Library:
@@ -71,6 +75,7 @@ class Library:
     def __init__(self, documents: Sequence[Document], related: Callable[[str, str], bool] = are_related):
         self.documents = tuple(documents)
         self._related = related
+        self._platforms: dict[tuple[str, str], list[int]] = {}
         self._symptoms = [[(one, _telling(one)) for one in document.symptoms] for document in self.documents]
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute("create virtual table texts using fts5(title, symptoms, body, tokenize='porter unicode61')")
@@ -106,9 +111,8 @@ class Library:
 
     def _fits(self, need: Need, texts: dict[int, tuple[float, int]]) -> Iterator[_Fit]:
         said = _telling(need.words)
-        for number, document in enumerate(self.documents):
-            if not document.is_for(need.device, need.language) or document.lesson.get("standing") == "doubted":
-                continue
+        for number in self._on_platform(need.device, need.language):
+            document = self.documents[number]
             about = next((one for one in document.operators if one == need.operator), "")
             is_own = bool(about)
             if not about and document.lesson and need.operator:
@@ -119,6 +123,16 @@ class Library:
             symptoms = [symptom for symptom, words in self._symptoms[number] if words <= said]
             concerns = [concern for concern in need.concerns if concern in document.concerns]
             yield _Fit(document, symptoms, concerns, about, is_own, text, place)
+
+    def _on_platform(self, device: str, language: str) -> list[int]:
+        """The numbers of the documents for it, doubted lessons apart. Who asks once asks for the same again."""
+        if (device, language) not in self._platforms:
+            self._platforms[device, language] = [
+                number
+                for number, document in enumerate(self.documents)
+                if document.is_for(device, language) and document.lesson.get("standing") != "doubted"
+            ]
+        return self._platforms[device, language]
 
     def _search(self, words: str) -> dict[int, tuple[float, int]]:
         """By number of a document: its BM25, and its place."""

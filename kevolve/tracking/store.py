@@ -1,13 +1,16 @@
-"""The MLflow side of tracking: one run for the search, one below it per operator and device, one model per champion."""
+"""The MLflow side of tracking: one run for the search, and one below it per operator and device."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import kevolve
 from kevolve.config import Config
@@ -18,13 +21,19 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
 
-    from kevolve.summary import Best, Result
 
 REQUEST_SECONDS = 3  # a server that takes longer for one answer is treated as dead
 SERVER_SECONDS = 8.0  # and so is one that takes longer than this for a whole flush
 
 Search = tuple[str, str]  # operator, device
 Point = tuple[str, float, int, float]  # metric, value, step, seconds since 1970
+
+
+def experiment_of(config: Config) -> str:
+    """The MLflow experiment that the run goes to: one for each `+experiment`, unless one was named."""
+    if config.tracking.experiment is not None:
+        return config.tracking.experiment
+    return f"kevolve-{config.experiment}" if config.experiment else "kevolve"
 
 
 class Store:
@@ -44,6 +53,7 @@ class Store:
         self.deadline = float("inf")
         self.is_described = False
         self.runs: dict[Search | None, Run] = {}
+        self.started: float | None = None  # when the run did, in seconds since 1970; now if it is not known
         self._client = MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         self.begin()
         self.experiment = self._experiment()
@@ -90,35 +100,25 @@ class Store:
     def log_text(self, run: Run, text: str, name: str) -> None:
         self.client.log_text(run.info.run_id, text, name)
 
-    def log_best(self, result: Result, best: Best, program: Mapping[str, Any], source: str) -> None:
-        """The best program's source and lineage; registered as the champion if it was confirmed."""
-        run = self.run_of((result.operator, result.device))
-        lineage = {
-            "kevolve.program": best.program,
-            "kevolve.parents": " ".join(program["parents"]),
-            "kevolve.language": best.language,
-            "kevolve.confirmed": shown(best.confirmed),
-            "kevolve.speedup": f"{best.speedup:.4f}",
-            "kevolve.interval": f"{best.interval[0]:.4f} to {best.interval[1]:.4f}",
-        }
-        for name, value in lineage.items():
-            self.client.set_tag(run.info.run_id, name, value)
-        folder = "champion" if best.confirmed else "best"
-        self.log_text(run, source, f"{folder}/program.{best.language}")
-        if best.confirmed:
-            place = {"kevolve.operator": result.operator, "kevolve.device": result.device}
-            self._register(run, f"kevolve-{result.operator}-{result.device}", {**lineage, **place})
+    def tag(self, run: Run, tags: Mapping[str, str], params: Mapping[str, str] | None = None) -> None:
+        """Set tags, and parameters that never change, all in one request."""
+        from mlflow.entities import Param, RunTag
 
-    def end(self, status: str) -> None:
-        """Every run ends as the kevolve run did."""
+        told = [Param(name, value) for name, value in (params or {}).items()]
+        self.client.log_batch(run.info.run_id, params=told, tags=[RunTag(name, value) for name, value in tags.items()])
+
+    def end(self, status: str, moment: float) -> None:
+        """Every run ends as the kevolve run did, and when it did (seconds since 1970)."""
         for run in self.runs.values():
-            self.client.set_terminated(run.info.run_id, status)
+            self.client.set_terminated(run.info.run_id, status, int(moment * 1000))
 
     def _experiment(self) -> str:
-        name = self.config.tracking.experiment
+        name = experiment_of(self.config)
         found = self.client.get_experiment_by_name(name)
         if found is None:
-            return str(self.client.create_experiment(name, artifact_location=self._artifacts()))
+            # Or MLflow takes it for one about language models, and shows pages for those first.
+            kind = {"mlflow.experimentKind": "custom_model_development"}
+            return str(self.client.create_experiment(name, artifact_location=self._artifacts(), tags=kind))
         return str(found.experiment_id)
 
     def _artifacts(self) -> str | None:
@@ -140,30 +140,21 @@ class Store:
         return {"kevolve.run": str(self.config.name), "kevolve.operator": operator, "kevolve.device": device}
 
     def _make(self, search: Search | None) -> Run:
-        tags = {**self._identity(search), "kevolve.version": kevolve.__version__}
+        tags = {**self._identity(search), **source_tags()}
         if search is not None:
             tags["mlflow.parentRunId"] = self.run_of(None).info.run_id
         name = f"{self.config.name}" if search is None else "-".join(search)
-        return self.client.create_run(self.experiment, tags=tags, run_name=name)
+        started = None if self.started is None else int(self.started * 1000)
+        return self.client.create_run(self.experiment, start_time=started, tags=tags, run_name=name)
 
-    def _register(self, run: Run, name: str, lineage: Mapping[str, str]) -> None:
-        """A version of the registered model `name`, with the alias `champion` on it.
 
-        The alias marks the champion of the latest run: champions of different runs can be compared only by
-        measuring both again, so an older one with a larger number keeps its version but not the alias.
-        """
-        if not self.client.search_registered_models(f"name = '{name}'"):
-            self.client.create_registered_model(name)
-        of_run = self.client.search_model_versions(f"name = '{name}' and run_id = '{run.info.run_id}'")
-        known = [found for found in of_run if found.tags.get("kevolve.program") == lineage["kevolve.program"]]
-        version = known[0] if known else self._new_version(run, name, lineage)
-        self.client.set_registered_model_alias(name, "champion", version.version)
-
-    def _new_version(self, run: Run, name: str, lineage: Mapping[str, str]) -> Any:
-        return self.client.create_model_version(
-            name,
-            f"{run.info.artifact_uri}/champion",
-            run.info.run_id,
-            tags={**lineage, "kevolve.run": str(self.config.name)},
-            await_creation_for=0,
-        )
+@cache
+def source_tags() -> dict[str, str]:
+    """Which kevolve wrote a run, in the tags that MLflow shows as its source; the commit if this is a checkout."""
+    tags = {"kevolve.version": kevolve.__version__, "mlflow.source.name": "kevolve.run", "mlflow.source.type": "LOCAL"}
+    folder = Path(kevolve.__file__).parent.parent
+    if (folder / ".git").exists() and shutil.which("git"):
+        asked = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True)
+        if asked.returncode == 0:
+            tags["mlflow.source.git.commit"] = asked.stdout.strip()
+    return tags

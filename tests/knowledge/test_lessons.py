@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kevolve import run
+from kevolve.config import Config
 from kevolve.events import Event
 from kevolve.knowledge import Library, Need
 from kevolve.knowledge.__main__ import main
@@ -29,8 +31,14 @@ class Told:
     def _event(self, kind: str, **data: Any) -> None:
         self.lessons.heard(Event(1, 0.0, kind, {**PLACE, **data}, 0.0))
 
-    def program(self, id: str, verdict: Verdict, parents: tuple[str, ...] = (), edits: tuple[str, ...] = ()) -> None:
-        origin = {"edits": list(edits), "genome": {"parameters": {"jam@L2.rows": 4, "unroll@L1.count": 2}}}
+    def program(
+        self, id: str, verdict: Verdict, parents: tuple[str, ...] = (), edits: tuple[str, ...] = (), idea: str = ""
+    ) -> None:
+        origin = {
+            "edits": list(edits),
+            "idea": idea,
+            "genome": {"parameters": {"jam@L2.rows": 4, "unroll@L1.count": 2}},
+        }
         program = {"id": id, "language": "cpp", "parents": list(parents), "origin": origin}
         self._event("proposed", program=program)
         self._event("judged", program=id, judgement={"verdict": to_json(verdict)})
@@ -74,6 +82,17 @@ def test_the_next_run_is_given_the_lesson_and_one_of_a_related_operator_too(tmp_
     for operator, is_given in (("jagged_sum", True), ("jagged_mean", True), ("jagged_layer_norm", False)):
         names = [p.document.name for p in library.pick(Need(DEVICE, "cpp", operator, ("compute_bound",)), 100_000)]
         assert any(name.startswith("jagged_sum-gain-") for name in names) == is_given, operator
+
+
+def test_the_idea_of_a_proposer_that_thinks_is_what_is_learned(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    told.program("plain", scored(1.0))
+    told.program("child", scored(2.0), ("plain",), idea="keep the row\nin registers")
+    told.confirmed("child", scored(2.0))
+    told.end()
+    (lesson,) = read_lessons(tmp_path)
+    assert lesson.subject == "keep the row in registers"
+    assert "keep the row in registers" in Library.open(tmp_path).pick(Need(DEVICE, words="registers row"))[0].text
 
 
 def test_what_timing_does_not_show_or_nobody_confirmed_is_no_lesson(tmp_path: Path) -> None:
@@ -124,6 +143,22 @@ def test_a_run_that_is_resumed_speaks_once(tmp_path: Path) -> None:
     (lesson,) = read_lessons(tmp_path)
     assert len(lesson.evidence) == 1
     assert "3.00x" in lesson.evidence[0].says
+
+
+def test_the_main_job_listens_for_lessons_unless_nobody_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[list[Path]] = []
+
+    def evolve(config: Config, listeners: list[object], began: float) -> Summary:
+        folders.append([listener.folder for listener in listeners if isinstance(listener, Lessons)])
+        return Summary()
+
+    monkeypatch.setattr("kevolve.search.evolution.evolve", evolve)
+    options = ["+experiment=quick", "name=x", "tracking=none", f"runs_dir={tmp_path}"]
+    assert run.main([*options, f"knowledge.learned={tmp_path}/learned"]) == 0
+    assert run.main([*options, "knowledge.learned=null"]) == 0
+    assert folders == [[tmp_path / "learned"], []]
 
 
 def test_lessons_can_be_listed_and_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

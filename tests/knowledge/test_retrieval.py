@@ -55,6 +55,11 @@ def test_a_concern_counts_more_than_words(library: Library) -> None:
     assert names[2] == "guidance/jagged-patterns"
 
 
+def test_bandwidth_on_a_gpu_brings_what_is_known_of_its_memory(library: Library) -> None:
+    names = picked(library, Need("nvidia-h200", "triton", "jagged_softmax", ("memory_bound",)))
+    assert set(names[:2]) == {"hardware/nvidia/hopper-memory", "guidance/triton-jagged"}
+
+
 def test_a_symptom_in_the_verdict_finds_its_document_without_a_diagnosis(library: Library) -> None:
     need = Need(CPU, "cpp", words="was ended by SIGFPE (Floating point exception) on b0")
     first = library.pick(need)[0]

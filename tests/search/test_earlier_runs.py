@@ -10,6 +10,9 @@ import pytest
 from search_stubs import DEVICE, LOCAL, StubLease, StubProposer, config, events_of
 
 from kevolve.config import Config, KnowledgeConfig
+from kevolve.knowledge import Library, Need
+from kevolve.knowledge.learned import read_lessons
+from kevolve.knowledge.lessons import Lessons
 from kevolve.program import Program
 from kevolve.progress import Progress
 from kevolve.propose.genome import Gene, Genome, derive
@@ -29,6 +32,20 @@ def run(runs: Path, name: str, earlier: int = 2, **changes: object) -> Config:
 def starting(wanted: Config) -> list[dict[str, object]]:
     events = events_of(wanted)
     return [event.data["program"] for event in events if event.kind == "proposed" and event.data["asked"] is None]
+
+
+def test_a_run_leaves_lessons_behind_that_the_next_one_is_given(tmp_path: Path) -> None:
+    told: list[str] = []
+    lessons = Lessons(tmp_path / "learned", "first", told.append)
+    wanted = config(tmp_path, "first", evaluations=40)
+    evolve(wanted, [lessons], leases=[StubLease()], proposer=StubProposer(), workers=LOCAL)
+    found = read_lessons(tmp_path / "learned")
+    assert {lesson.subject for lesson in found} <= {"unroll", "tile", "parallel", "correctness: row N is wrong"}
+    assert any(lesson.kind == "gain" for lesson in found)
+    assert f"new lessons: {len(found)}" in told[0]
+    library = Library.open(tmp_path / "learned")
+    picked = library.pick(Need(DEVICE, "cpp", "jagged_sum", ("slow_than_baseline",)), 100_000)
+    assert {one.document.lesson["kind"] for one in picked if one.document.lesson} >= {"gain"}
 
 
 @pytest.fixture

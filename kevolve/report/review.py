@@ -1,0 +1,116 @@
+"""The review of a run: its findings beside what was spent, where it was measured and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kevolve.config import Config
+from kevolve.report.doubts import doubts_about_run
+from kevolve.report.findings import Finding, finding_of
+from kevolve.report.history import History
+
+USES = {
+    "baselines": "compiling and timing baselines",
+    "programs": "judging programs",
+    "confirmations": "confirming the best on fresh data",
+}
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run took. `uses` are seconds of devices by use; the rest is set-up, proposing and building."""
+
+    seconds: float
+    uses: Mapping[str, float]
+    judged: int
+    scored: int
+    reused: int
+    refused: int
+    faults: int
+    tokens: int
+    cost_usd: float
+
+    @property
+    def rest(self) -> float:
+        return max(0.0, self.seconds - sum(self.uses.values()))
+
+
+@dataclass(frozen=True)
+class Review:
+    """Everything that is shown of a run, plain enough for JSON. `started` is in UTC."""
+
+    name: str
+    folder: str
+    experiment: str | None
+    started: str
+    ended: str
+    sessions: int
+    findings: tuple[Finding, ...]
+    doubts: tuple[str, ...]
+    spent: Spent
+    sandbox: str
+    judge_versions: tuple[str, ...]
+    environment: Mapping[str, Mapping[str, Any]]
+    config: Mapping[str, Any]
+
+
+def review_of(history: History) -> Review:
+    """The review of what `history` tells."""
+    summary = history.summary
+    spent = Spent(
+        seconds=summary.seconds,
+        uses={use: sum(search.seconds[use] for search in history.searches.values()) for use in USES},
+        judged=summary.judged,
+        scored=summary.scored,
+        reused=summary.reused,
+        refused=sum(search.refused.total() for search in history.searches.values()),
+        faults=summary.faults,
+        tokens=summary.tokens,
+        cost_usd=summary.cost_usd,
+    )
+    return Review(
+        name=history.name,
+        folder=str(history.folder),
+        experiment=summary.experiment,
+        started=datetime.fromtimestamp(history.sessions[0].started, UTC).isoformat(timespec="minutes"),
+        ended=history.sessions[-1].ended,
+        sessions=len(history.sessions),
+        findings=tuple(finding_of(history, search) for search in history.searches.values()),
+        doubts=doubts_about_run(history),
+        spent=spent,
+        sandbox=summary.sandbox,
+        judge_versions=tuple(sorted(history.judge_versions)),
+        environment=history.environment,
+        config=history.config,
+    )
+
+
+def commands(review: Review, finding: Finding) -> list[tuple[str, str]]:
+    """What to type to check a program, to use it, and to make it the kept champion: (purpose, command)."""
+    if finding.program is None or finding.state == "unconfirmed":
+        return []
+    runs_dir = str(Path(review.folder).parent)
+    elsewhere = "" if runs_dir == Config().runs_dir else f" --runs-dir {runs_dir}"
+    about = f"--operator {finding.operator}"
+    place = Path(review.folder) / "champions" / finding.operator / finding.device
+    file = next(iter(sorted(place.glob("program.*"))), place / "program")
+    own = "" if not review.config.get("operator_file") else f" --operator-file {_own_file(review)}"
+    device = f"--device {finding.device} --out my_kernel"
+    return [
+        ("judge it again, here and now", f"python -m kevolve.judge {file} {about}{own}"),
+        ("take it home as a package", f"python -m kevolve.export {review.name} {about} {device}{elsewhere}"),
+        (
+            "measure it against the kept champion",
+            f"python -m kevolve.champions {about} --from {review.name}{elsewhere}",
+        ),
+    ]
+
+
+def _own_file(review: Review) -> str:
+    from kevolve.operators.custom.definition import kept_file
+
+    return str(kept_file(Path(review.folder)) or review.config["operator_file"])

@@ -1,0 +1,234 @@
+"""What a report says of a run, whatever the run is like, and that nothing in a run can break it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from kevolve.config import Config
+from kevolve.program import Program
+from kevolve.report.__main__ import main
+from kevolve.report.history import find_run, read_history
+from kevolve.report.listener import Reporter
+from kevolve.report.review import Review, review_of
+from kevolve.verdict import Fitness, Measurement, Rejected, Scored
+from tests.run_story import SOURCE, WINNER, Story, scored
+
+EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(operators=["jagged_sum"], name="story", runs_dir=str(tmp_path / "runs"))
+
+
+def tell(config: Config, *, confirmed: Scored | None = None, end: str = "evaluations") -> Path:
+    """A whole run on disk; returns its folder."""
+    story = Story(config)
+    for _ in story.search():
+        pass
+    if confirmed is not None:
+        story.confirmed(WINNER, confirmed, reason="confirmed: 1.9 on fresh data")
+    if end:
+        story.closed(end)
+    story.population.close()
+    return Path(config.runs_dir) / str(config.name)
+
+
+def review(folder: Path) -> Review:
+    return review_of(read_history(folder))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The command's exit status, output and errors."""
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return status, captured.out, captured.err
+
+
+class Tags(HTMLParser):
+    """The tags of a page, and how many of each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.found.append(tag)
+
+
+def test_a_report_says_what_won_by_how_much_over_what_and_whether_to_believe_it(
+    config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tell(config, confirmed=scored(1.9))
+    status, out, _ = printed(capsys, "story", "--runs-dir", config.runs_dir)
+    assert (status, out.strip()) == (0, str(folder / "report.html"))
+    page = (folder / "report.html").read_text()
+    for expected in ("1.90x", "1.71 to 2.09", "embedding_bag", "✓ confirmed", WINNER.id, SOURCE.strip()):
+        assert expected in page
+    status, out, _ = printed(capsys, folder, "--text")  # a folder is as good as a name
+    assert status == 0
+    for expected in ("1.90x", "1.71 to 2.09", "confirmed on fresh data", "3.80x over the plain program"):
+        assert expected in out
+
+
+def test_what_speaks_against_a_number_is_said_plainly(config: Config) -> None:
+    told = review(tell(config, end=""))
+    (finding,) = told.findings
+    assert finding.state == "unconfirmed"
+    for doubt in ("has not ended", "self-test", "failed 1 times"):
+        assert any(doubt in said for said in told.doubts), doubt
+    assert any("not confirmed" in said for said in finding.doubts)
+    assert any("nested (main)" in said for said in finding.doubts)
+
+    sure = Measurement("main", "search", 1.0, "bag", 100.0, 50.0, 2.0, (1.95, 2.05), 10.0)
+    slow = replace(sure, workload="tall", role="holdout", us=125.0, speedup=0.8, interval=(0.78, 0.82))
+    other = replace(config, name="other")
+    told = review(tell(other, confirmed=Scored(Fitness.of([sure]), (sure, slow))))
+    (finding,) = told.findings
+    assert finding.state == "faster"
+    assert finding.slower_on == ("tall",)
+    assert any("Slower than the fastest baseline on tall (holdout, 0.80x)" in said for said in finding.doubts)
+    assert any("gains less on sizes that the search never saw: 0.80x" in said for said in finding.doubts)
+
+    within = replace(sure, interval=(0.9, 2.2))
+    told = review(tell(replace(config, name="third"), confirmed=Scored(Fitness.of([within]), (within,))))
+    assert told.findings[0].state == "unsure"
+
+
+def test_a_hostile_program_stays_text(config: Config) -> None:
+    story = Story(config)
+    for _ in story.search():
+        pass
+    evil = Program("jagged_sum", "cpp", f"// {EVIL}\n", parents=(WINNER.id,), origin={"edits": [EVIL]})
+    story.proposed(evil)
+    story.judged(evil, scored(3.0), 5)
+    worse = Program("jagged_sum", "cpp", f"// worse {EVIL}\n")
+    story.proposed(worse)
+    story.judged(worse, Rejected("build", EVIL, EVIL), 6)
+    story.confirmed(evil, scored(3.0), reason=EVIL)
+    story.closed("evaluations")
+    story.population.close()
+    Reporter(config, pytest.fail).closed(story.summary())
+    page = (Path(config.runs_dir) / "story" / "report.html").read_text()
+    assert Tags(page).found.count("script") == 2
+    assert "img" not in Tags(page).found
+    assert "onerror" in page  # it is there to be read
+
+
+def test_sources_that_are_lost_huge_or_no_text_cost_nothing_but_themselves(config: Config) -> None:
+    story = Story(config)
+    for _ in story.search():
+        pass
+    programs = [Program("jagged_sum", "cpp", f"// {n}\n{'x = 1;' * 180_000}", parents=(WINNER.id,)) for n in (1, 2)]
+    for number, program in enumerate(programs, start=5):
+        story.proposed(program)
+        story.judged(program, scored(number), number)
+    story.closed("evaluations")
+    story.population.close()
+    folder = Path(config.runs_dir) / "story"
+    page = write(config, folder)
+    assert len(page) < 1_000_000
+    assert "too large to compare" in page
+    history = read_history(folder)
+    name = history.searches["jagged_sum", "cpu-test"].entries[WINNER.id].record["source"]
+    (folder / "blobs" / name[:2] / name).write_bytes(b"\xff\xfe no text and no zstd")
+    assert "cannot be read (lost or damaged)" in write(config, folder)
+
+
+def write(config: Config, folder: Path) -> str:
+    """The page, written anew."""
+    assert main([str(folder)]) == 0
+    return (folder / "report.html").read_text()
+
+
+def test_the_data_behind_the_page_is_had_as_json_and_csv(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tell(config, confirmed=scored(1.9))
+    _, out, _ = printed(capsys, folder, "--json")
+    told = json.loads(out)
+    assert told["findings"][0]["speedup"] == pytest.approx(1.9)
+    assert told["schema"] == 1
+    _, out, _ = printed(capsys, folder, "--csv")
+    rows = {row["program"]: row for row in csv.DictReader(out.splitlines())}
+    assert len(rows) == len(told["programs"]) == 4
+    assert (rows[WINNER.id]["speedup"], rows[WINNER.id]["outcome"]) == ("2.0", "Scored")
+    assert {row["speedup"] for row in rows.values() if row["outcome"] != "Scored"} == {""}  # a failure is no number
+
+
+def test_two_runs_are_shown_beside_each_other_with_a_warning(
+    config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(config, confirmed=scored(1.5))
+    tell(replace(config, name="other", seed=7), confirmed=scored(3.0))
+    status, out, _ = printed(capsys, "--compare", "story", "other", "--runs-dir", config.runs_dir)
+    assert status == 0
+    assert "seed: 0 (1), 7 (2)" in out
+    assert "2.00" in out  # times as fast
+    assert "kevolve.champions --operator jagged_sum --from other" in out
+
+
+def test_bad_input_is_one_message(config: Config, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tell(config)
+    status, _, err = printed(capsys, "stroy", "--runs-dir", config.runs_dir)
+    assert status == 2
+    assert "Did you mean story?" in err
+    assert printed(capsys, folder, "--out", tmp_path / "runs" / "story" / "config")[0] == 0
+    status, _, err = printed(capsys, folder, "--out", folder / "events.jsonl" / "page.html")  # a folder that is a file
+    assert status == 4
+    assert "--out FILE" in err
+
+    log = folder / "events.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole[: len(whole) // 2])  # killed while it wrote
+    assert printed(capsys, folder)[0] == 0
+    log.write_bytes(whole.replace(b'"Scored"', b'"Sc0red"', 1))
+    status, _, err = printed(capsys, folder)
+    assert status == 2
+    assert "checksum" in err
+    log.write_bytes(b"")
+    status, _, err = printed(capsys, folder)
+    assert status == 2
+    assert "nothing has happened" in err
+    old = Story(replace(config, name="old"))
+    old.event("opened", config={"seed": 0}, started=1.0)  # from a version that told less
+    old.population.close()
+    status, _, err = printed(capsys, "old", "--runs-dir", config.runs_dir)
+    assert status == 2
+    assert "event 1 is not what this version of kevolve writes" in err
+
+
+def test_a_page_that_cannot_be_written_costs_one_warning(config: Config) -> None:
+    folder = tell(config)
+    (folder / "report.html").mkdir()
+    (folder / "report.html" / "in the way").touch()
+    warnings: list[str] = []
+    Reporter(config, warnings.append).closed(read_history(folder).summary)
+    assert len(warnings) == 1
+    assert "python -m kevolve.report story" in warnings[0]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "blobs",
+        "events.jsonl",
+        "lock",
+        "population",
+        "report.html",
+    ]
+
+
+def test_a_run_is_found_by_its_folder_too(config: Config, tmp_path: Path) -> None:
+    folder = tell(config)
+    assert find_run(str(folder), tmp_path / "nowhere") == folder
+
+
+def test_listening_imports_nothing_heavy() -> None:
+    heavy = "{'jinja2', 'mlflow', 'numpy', 'ray', 'torch'}"
+    code = f"import sys, kevolve.report, kevolve.report.__main__; assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
