@@ -1,6 +1,6 @@
 # make evolve   the main job: sets up .venv, then makes the example operators faster on this machine
 # make test     sets up .venv, lints, type-checks and runs every test
-# make bench    measures the search itself
+# make bench    measures the search itself; make bench-search only what its policies are worth on recorded landscapes
 # make lint     only lints and type-checks; make setup only sets up; make clean removes caches and build leftovers
 #
 # PYTHON=python3.12  the interpreter to set up with (3.11 to 3.13)
@@ -27,7 +27,7 @@ READY := $(VENV)/.ready
 READY_FOR_TESTS := $(READY)
 endif
 
-.PHONY: help setup evolve test bench lint clean tools present present-tests
+.PHONY: help setup evolve test bench bench-search lint clean tools present present-tests
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
@@ -48,6 +48,9 @@ lint: $(READY_FOR_TESTS)
 
 bench: $(READY)
 	@for script in tests/bench/*.py; do echo "== $$script"; $(RUN) $$script || exit 1; done
+
+bench-search: $(READY)
+	@$(RUN) tests/bench/search.py
 
 clean:
 	find . -path ./.venv -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

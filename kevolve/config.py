@@ -22,6 +22,11 @@ class Budget:
     confirmations: int = key(
         3, "how many of the best programs per operator and device are measured again to find the champion", least=1
     )
+    target: float | None = key(None, "an operator's search stops at this speedup", above=0)
+    roofline: float | None = key(None, "and at this share of the roofline", above=0)
+    plateau: int | None = key(None, "and after so many new judgements without anything better", least=1)
+    tokens: int | None = key(None, "of language models, in the whole run", least=1)
+    cost_usd: float | None = key(None, "what the whole run may cost in US dollars", above=0)
 
 
 @dataclass
@@ -47,6 +52,16 @@ class PolicyConfig:
     draft_rate: float = key(0.1, "share of requests that start again from a starting program", least=0, most=1)
     migration_every: int = key(12, "verdicts per operator between migrations; 0 turns migration off", least=0)
     migrants: int = key(1, "programs that an island sends to the next one at a migration", least=1)
+    drafts: int = key(0, "independent drafts that each island begins with, before anything is improved", least=0)
+    elite_share: float = key(
+        0.5, "share of an island's places for the best of each behaviour, the rest goes by fitness", least=0, most=1
+    )
+    stagnant_after: int = key(
+        24, "verdicts of an island without a better program until it is stirred; 0: never", least=0
+    )
+    patience: int = key(8, "greedy: children in a row that bring nothing, before the next best is improved", least=1)
+    exploration: float = key(0.5, "mcts: weight of trying what was tried little", least=0)
+    widening: float = key(0.5, "mcts: a program has at most visits ** widening children", above=0, most=1)
 
 
 @dataclass
@@ -64,6 +79,7 @@ class JudgeConfig:
         True, "before a run, find out whether the judge's promises hold on this machine: some seconds"
     )
     baselines: str = key("all", "eager leaves out what torch.compile has to compile first", choices=("all", "eager"))
+    landscape: str | None = key(None, "a folder of recorded timings that stand for the device: to try out policies")
 
 
 @dataclass

@@ -9,11 +9,13 @@ told by its events in this order:
                `retried` if the program was known and another attempt follows
     refused    or none, and why; `fault` if the proposer failed rather than declined
     submitted  the built program goes to the device: artefact
-    judged     its verdict: number (of new judgements in this search; 0 for a starting program), reused, judgement
-    told       the island has heard it
+    judged     its verdict: number (of new judgements in this search; 0 for a starting program), reused, judgement;
+               `likeness` is equal for programs that differ in names, comments and layout alone
+    told       the island has heard it; `niche` is how the program goes about its work
 
-Besides: `opened` {config, environment, started}, `surveyed` {times_us, dropped}, `migrated` {moves}, `confirmed`
-{judgement, champion, reason} and `closed` {reason}. Every event but the first and last names operator and device.
+Besides: `opened` {config, environment, started}, `surveyed` {times_us, dropped}, `migrated` {moves}, `stirred` (an
+island that finds nothing better) {island, remedy, guest, verdicts}, `confirmed` {judgement, champion, reason} and
+`closed` {reason}. Every event but the first and last names operator and device.
 """
 
 from __future__ import annotations

@@ -157,6 +157,8 @@ def announce(config: Config, console: Console) -> None:
     cluster = address_of(config.cluster)
     everywhere = f"auto (every device of {'the cluster' if cluster else 'this machine'})"
     device = everywhere if config.device.name == "auto" else config.device.name
+    if config.judge.landscape:
+        device = f"none: recorded timings from {config.judge.landscape}"
     lines = [
         f"kevolve {kevolve.__version__} {verb} {config.name} in {Path(config.runs_dir) / str(config.name)}",
         f"  operators  {', '.join(config.operators)}{own}",

@@ -33,8 +33,18 @@ ENDS = {
     "evaluations": "every program of the budget is judged",
     "minutes": "the minutes of the budget are up",
     "exhausted": "the proposer has run out of new programs",
+    "target": "the speedup that was asked for is reached",
+    "roofline": "the share of the roofline that was asked for is reached",
+    "plateau": "nothing better has come for as long as was asked for",
+    "tokens": "the tokens of the budget are spent",
+    "cost_usd": "the money of the budget is spent",
     "interrupted": "interrupted, everything is saved",
     "faults": "the machine kept failing, everything is saved",
+}
+REMEDIES = {
+    "widen": "it drafts more",
+    "import": "it gets the best of another island",
+    "restart": "it starts again",
 }
 
 
@@ -139,6 +149,9 @@ def describe(event: Event, progress: Progress, config: Config) -> str | None:
         return _judged(event, progress, config)
     if event.kind == "migrated":
         return f"{data['operator']}: {len(data['moves'])} programs moved between islands"
+    if event.kind == "stirred":
+        found = f"{data['operator']}: island {data['island']} has found nothing better in {data['verdicts']} programs"
+        return f"{found}: {REMEDIES[data['remedy']]}"
     if event.kind == "confirmed":
         leads = ": it leads" if data["champion"] else ""
         return f"{data['operator']}: {data['program'][:8]} {data['reason']}{leads}"

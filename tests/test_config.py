@@ -126,7 +126,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
     [
         (
             "budget.minuts=5",
-            "there is no key budget.minuts. Did you mean budget.minutes? Keys of budget: evaluations, minutes.",
+            "there is no key budget.minuts. Did you mean budget.minutes? Keys of budget: evaluations, minutes",
         ),
         ("sead=1", "there is no key sead. Did you mean seed?"),
         ("budget=5", "budget is a section. Its keys: budget.evaluations, budget.minutes"),

@@ -13,6 +13,7 @@ from kevolve.cluster.nodes import selector
 from kevolve.configuration.overrides import unknown_key
 from kevolve.configuration.schema import Key, keys, sections, shown
 from kevolve.errors import UsageError, nearest
+from kevolve.judge.landscape import landscape_names
 
 Where = Callable[[str], str]  # a key's name -> how to show the place that set it
 
@@ -83,6 +84,8 @@ def _relations(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append(("operators", "names no operator."))
     if flat["policy.crossover_rate"] + flat["policy.draft_rate"] > 1:
         found.append(("policy.crossover_rate", "with policy.draft_rate it is more than 1; together they are shares."))
+    if flat["judge.landscape"] and flat["proposer.name"] == "genetic":
+        found.append(("proposer", "a landscape knows only the points of its grid. Type proposer=grid."))
     if flat["policy.migrants"] > flat["policy.population"]:
         found.append(("policy.migrants", f"an island keeps only {flat['policy.population']} (policy.population)."))
     name = flat["name"]
@@ -100,6 +103,8 @@ def _names(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     own = _own_operator(flat)
     known = [*([own] if own else []), *registered("operators", "operator_names")]
+    if flat["judge.landscape"]:
+        known = landscape_names(flat["judge.landscape"])
     if flat["operator_file"] and flat["operators"] != [own]:
         found.append(("operators", f"operator_file={flat['operator_file']} holds {own} and no other. Leave one out."))
         return found

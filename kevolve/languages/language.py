@@ -58,6 +58,24 @@ class BuildError:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How a program goes about its work, as far as its text tells: what a language's `shape.py` finds.
+
+    `parallel` says how it is shared out, `passes` counts its innermost loops, `block` is the largest number of elements
+    that it holds or steps over at once, rounded down to a power of four.
+    """
+
+    parallel: str
+    passes: int
+    block: int
+
+    @staticmethod
+    def rounded(elements: int) -> int:
+        """Down to a power of four: blocks of nearly the same size are the same kind of program."""
+        return 1 << (max(1, elements).bit_length() - 1) // 2 * 2
+
+
 class Confined(Protocol):
     """Runs a toolchain on hostile input: it may write `scratch`, read the system, and not take for ever."""
 
@@ -76,7 +94,9 @@ class Language(Protocol):
 
     `imports` names the Python packages that programs need: what else a process holds is only of use to an attacker.
 
-    The genetic proposer's edits for the language live in its `edits.py`.
+    The genetic proposer's edits for the language live in its `edits.py`. Two more are optional: `shape.py` with
+    `shape(source)` tells programs of different kinds apart, `canonical.py` with `canonical(source)` finds those that
+    differ in nothing that matters.
     """
 
     name: str

@@ -16,14 +16,11 @@ from typing import Any
 from deap.base import Toolbox
 
 from kevolve.program import Program
+from kevolve.propose.choosing import choose
 from kevolve.propose.genome import Derived, Edits, Gene, Genome, Value, applied, derive, edits_of, merged, parsed
 from kevolve.propose.proposer import Context, Credit, Proposal, Refusal, Request
 
 RETRIES = 12  # children that turn out to be their parents, before a request is refused
-EXPLORATION = 0.25  # share of choices by first weights alone, whatever was learned
-BELIEF = 2.0  # tries that an edit's first weight counts for
-HOPE = 0.5  # gain (log2) that an edit is expected to bring before it was tried
-LEAST = 0.05  # of HOPE that a harmful edit keeps
 DRAFT_EDITS = (4, 5, 5, 6, 6, 7)
 REPEAT = 0.25  # weight that an edit keeps for another site of the same draft
 
@@ -79,7 +76,7 @@ class Genetic:
 
 def _toolbox(generator: random.Random, credit: Mapping[str, Credit], structure_rate: float) -> Toolbox:
     toolbox = Toolbox()
-    toolbox.register("choose", _choose, generator=generator, credit=credit)
+    toolbox.register("choose", choose, generator=generator, credit=credit)
     toolbox.register("mate", _mate, generator=generator)
     toolbox.register("draft", _draft, generator=generator, choose=toolbox.choose)
     toolbox.register(
@@ -129,22 +126,6 @@ def _program(child: Individual, derived: Derived, request: Request, context: Con
         origin["base"] = child.base
     parents = tuple(program.id for program in chosen)
     return Program(context.operator, child.language, derived.text, parents, origin)
-
-
-def _choose(names: list[str], weights: list[float], generator: random.Random, credit: Mapping[str, Credit]) -> str:
-    """One of `names` by probability matching: first weight times expected gain, with a share for exploring."""
-    hopes = []
-    for name in names:
-        found = credit.get(name, Credit(0, 0.0))
-        mean = (BELIEF * HOPE + found.tries * found.gain) / (BELIEF + found.tries)
-        hopes.append(max(mean, LEAST * HOPE))
-    learned = [weight * hope for weight, hope in zip(weights, hopes, strict=True)]
-    total, plain = sum(learned), sum(weights)
-    shares = [
-        (1 - EXPLORATION) * gained / total + EXPLORATION * weight / plain
-        for gained, weight in zip(learned, weights, strict=True)
-    ]
-    return generator.choices(names, shares)[0]
 
 
 def _coins(generator: random.Random) -> Iterator[bool]:

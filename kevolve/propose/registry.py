@@ -25,7 +25,13 @@ def _genetic(config: ProposerConfig) -> Proposer:
     return Genetic(structure_rate=config.structure_rate)
 
 
-_OWN: dict[str, Callable[[ProposerConfig], Proposer]] = {"genetic": _genetic}
+def _grid(config: ProposerConfig) -> Proposer:
+    from kevolve.propose.grid import Grid
+
+    return Grid()
+
+
+_OWN: dict[str, Callable[[ProposerConfig], Proposer]] = {"genetic": _genetic, "grid": _grid}
 
 
 def proposer_names() -> tuple[str, ...]:

@@ -22,17 +22,17 @@ from kevolve.population import Population, open_run
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
 from kevolve.search.earlier import beginnings
+from kevolve.search.exchange import Exchange
 from kevolve.search.judging import Ready, build, measure, seed_of, survey_of
 from kevolve.search.lineage import Lineage, Step
 from kevolve.search.listener import Audience, Listener
 from kevolve.search.phases import Phases
-from kevolve.search.policies.migration import ring
 from kevolve.search.policies.policy import Search
 from kevolve.search.proposing import in_one_line
 from kevolve.search.session import leases_of, proposer_of, running
 from kevolve.search.steps import Steps
 from kevolve.search.stopping import Stopping
-from kevolve.search.workers import RAY, Workers
+from kevolve.search.workers import Workers, workers_of
 from kevolve.summary import Summary, Tally
 from kevolve.trouble import resume_command
 from kevolve.verdict import Fault, Judgement, Rejected
@@ -58,13 +58,13 @@ def evolve(
     *,
     leases: Sequence[Lease] | None = None,
     proposer: Proposer | None = None,
-    workers: Workers = RAY,
+    workers: Workers | None = None,
     began: float | None = None,
     on_start: Callable[[Interrupt], object] | None = None,
 ) -> Summary:
     """Run the search that `config` describes, or go on with it, and return what it has come to.
 
-    `leases` and `proposer` are made from the configuration unless given; `began` is when the command did, by
+    `leases`, `proposer` and `workers` are made from the configuration unless given; `began` is when the command did, by
     `time.monotonic`, for the budget; `on_start` is handed what stops the search, like a Ctrl-C, from another thread.
     Raises UsageError before anything is changed, and FaultsStopped, with everything saved, if the machine kept failing.
     """
@@ -86,6 +86,7 @@ def evolve(
             return summary
         if own is not None:
             (own if own.facts else ready(own)).keep(population.folder)
+        workers = workers or workers_of(config)
         with running(workers, config):
             driver = Driver(config, population, lineage, tally, audience, workers, began)
             return asyncio.run(driver.run(leases, proposer, on_start))
@@ -115,7 +116,6 @@ class Driver:
         self.phases = Phases()
         self.changed = asyncio.Event()
         self.asking: Counter[Search] = Counter()
-        self.migrating: set[Search] = set()
         self.quiet_at = time.monotonic()
         self.confirmation_seconds = 0.0  # the longest so far
 
@@ -164,6 +164,7 @@ class Driver:
         for search in self.starting:
             self.lineage.state(search)
         self.islands = self.workers.islands(self.config.policy, self.config.seed, self.lineage.memories)
+        self.exchange = Exchange(self.config.policy, self.lineage, self.islands, self.store)
         self.steps = Steps(
             self.config.seed,
             self.leases,
@@ -286,7 +287,7 @@ class Driver:
         if self.stopping.is_over():
             return None
         self.use_quiet_moment()
-        await self.migrate_where_due()
+        await self.exchange.where_due()
         return await self.ask(lane)
 
     async def ask(self, lane: int) -> Step | None:
@@ -313,36 +314,6 @@ class Driver:
     def asks(self, search: Search) -> int:
         """How often the search has asked, lanes that are just asking included."""
         return sum(self.lineage.state(search).asks) + self.asking[search]
-
-    async def migrate_where_due(self) -> None:
-        """Every `migration_every` verdicts of a search, its islands exchange their best."""
-        policy = self.config.policy
-        for search, state in self.lineage.searches.items():
-            is_due = policy.migration_every > 0 and state.told // policy.migration_every > state.migrations
-            if not is_due or search in self.migrating:
-                continue
-            self.migrating.add(search)
-            try:
-                await self.migrate(search)
-            finally:
-                self.migrating.discard(search)
-
-    async def migrate(self, search: Search) -> None:
-        policy = self.config.policy
-        moves = ring(await self.islands.members(search), policy.migrants, policy.population)
-        records = [
-            {
-                "source": move.source,
-                "target": move.target,
-                "program": move.arrival.member.program,
-                "fitness": list(move.arrival.member.fitness),
-                "replaced": move.arrival.replaced,
-            }
-            for move in moves
-        ]
-        self.store("migrated", {"operator": search.operator, "device": search.device, "moves": records})
-        # All are sent before anything is awaited, so that islands hear in the order of the events.
-        await asyncio.gather(*[self.islands.hear(move.target, search, move.arrival) for move in moves])
 
     async def confirm(self) -> None:
         """Find every search's champion, unless somebody wants to leave or the machine fails."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kevolve.errors import FaultsStopped
 from kevolve.propose.proposer import Request
 from kevolve.search.cluster import is_alive
-from kevolve.search.policies.policy import Arrival, Member, Policy, Search, Told
+from kevolve.search.policies.policy import Arrival, Heard, Member, Policy, Search, Stirred, Told
 from kevolve.search.policies.registry import policy
 from kevolve.search.proposing import in_one_line
 
@@ -29,7 +29,7 @@ ANSWER_SECONDS = 120.0  # an island answers in milliseconds; this is a cluster t
 class Memory:
     """What an island has heard about one search, in order, and how often it has asked."""
 
-    heard: Sequence[Told | Arrival]
+    heard: Sequence[Heard]
     asks: int
 
 
@@ -53,13 +53,15 @@ class Island:
         chosen = self._policies[search]
         return chosen.ask(), chosen.asks
 
-    def hear(self, search: Search, message: Told | Arrival) -> None:
-        """A verdict, or a migrant."""
+    def hear(self, search: Search, message: Heard) -> None:
+        """A verdict, a migrant, or what to do about stagnation."""
         match message:
             case Told():
                 self._policies[search].tell(message)
             case Arrival():
                 self._policies[search].welcome(message)
+            case Stirred():
+                self._policies[search].stir(message)
 
     def members(self, search: Search) -> list[Member]:
         return self._policies[search].members()
@@ -70,9 +72,25 @@ class Islands(Protocol):
 
     async def ask(self, number: int, search: Search) -> tuple[Request, int]: ...
 
-    def hear(self, number: int, search: Search, message: Told | Arrival) -> Awaitable[None]: ...
+    def hear(self, number: int, search: Search, message: Heard) -> Awaitable[None]: ...
 
     async def members(self, search: Search) -> list[list[Member]]: ...
+
+
+class LocalIslands:
+    """Islands in the driver's own process, for what is over before an actor has started."""
+
+    def __init__(self, config: PolicyConfig, run_seed: int, remember: Callable[[int], Memories]) -> None:
+        self.islands = [Island(number, config, run_seed, remember(number)) for number in range(config.islands)]
+
+    async def ask(self, number: int, search: Search) -> tuple[Request, int]:
+        return self.islands[number].ask(search)
+
+    async def hear(self, number: int, search: Search, message: Heard) -> None:
+        self.islands[number].hear(search, message)
+
+    async def members(self, search: Search) -> list[list[Member]]:
+        return [island.members(search) for island in self.islands]
 
 
 class RayIslands:
@@ -99,7 +117,7 @@ class RayIslands:
         answer: tuple[Request, int] = await self._answer(number, "ask", search)
         return answer
 
-    def hear(self, number: int, search: Search, message: Told | Arrival) -> Awaitable[None]:
+    def hear(self, number: int, search: Search, message: Heard) -> Awaitable[None]:
         """Sends at once, so that an island hears in the order of the events; await it to know that it was heard."""
         island = self.handles[number]
         return self._heard(number, island, island.hear.remote(search, message))

@@ -1,8 +1,9 @@
 """Judging: a program becomes a verdict, on the device only if nothing known says what it would be.
 
-The cheapest comes first: the same program was judged under the same circumstances; it does not build; it builds to
-the same binaries as a program that was judged; and only then the device. Faults are tried again a few times: they are
-the machine's and say nothing of the program.
+The cheapest comes first: the same program was judged under the same circumstances, or one that differs in comments,
+layout and names alone; it does not build; it builds to the same binaries as a program that was judged; and only then
+the device. A program that differs by one number is not the same: that is what tuning is. Faults are tried again a few
+times: they are the machine's and say nothing of the program.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ async def prepare(lease: Lease, lineage: Lineage, search: Search, program: Progr
     known = lineage.known(search, key)
     if known is not None:
         return Settled(known, reused=True)
+    twin = lineage.same_but_for_names(search, key, program)
+    if twin is not None:
+        return Settled(replace(twin, key=key), reused=True)
     outcome = await build(lease, program)
     if isinstance(outcome, Rejected | Fault):
         return Settled(Judgement(key, outcome))

@@ -16,9 +16,10 @@ from kevolve.events import Event
 from kevolve.judge.lease import Survey
 from kevolve.program import Program
 from kevolve.propose.proposer import Credit, Request
+from kevolve.search.behaviour import likeness
 from kevolve.search.island import Memories, Memory
-from kevolve.search.policies.policy import Arrival, Member, Search, Told
-from kevolve.verdict import Fault, Judgement, Key, Scored, from_json
+from kevolve.search.policies.policy import Arrival, Heard, Member, Search, Stirred, Told
+from kevolve.verdict import Fault, Fitness, Judgement, Key, Scored, from_json
 
 Record = Mapping[str, Any]
 
@@ -44,6 +45,21 @@ class Step:
 
 
 @dataclass
+class Trail:
+    """How an island is doing: its best speedup since it was last stirred, and the verdicts since that was found."""
+
+    best: float = 0.0
+    stale: int = 0
+    stirred: int = 0
+
+    def note(self, told: Told) -> None:
+        """Take a verdict on one of the island's own children in."""
+        speedup = told.fitness[0] if told.fitness is not None else 0.0
+        self.stale = 0 if speedup > self.best else self.stale + 1
+        self.best = max(self.best, speedup)
+
+
+@dataclass
 class SearchState:
     """What one search has come to."""
 
@@ -52,11 +68,13 @@ class SearchState:
     programs: dict[str, Record] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
     artefacts: dict[str, str] = field(default_factory=dict)
+    likenesses: dict[str, str] = field(default_factory=dict)
     starting: dict[str, Step] = field(default_factory=dict)
     open: dict[int, Step] = field(default_factory=dict)
     put_off: dict[int, Step] = field(default_factory=dict)  # ended in a fault: for the next session to take up again
     asks: list[int] = field(default_factory=list)
-    heard: list[list[Told | Arrival]] = field(default_factory=list)
+    heard: list[list[Heard]] = field(default_factory=list)
+    trails: list[Trail] = field(default_factory=list)
     evaluations: int = 0
     fruitless: int = 0  # requests in a row that brought no new verdict
     told: int = 0
@@ -64,11 +82,19 @@ class SearchState:
     confirmed: dict[str, Judgement] = field(default_factory=dict)
     champion: str | None = None
     best_speedup: float = 0.0  # of all that were Scored
+    best_roofline: float = 0.0  # of the program with that speedup
+    since_best: int = 0  # new verdicts on children
     crowned: float = 0.0  # when there is a champion: seconds since 1970
 
     def __post_init__(self) -> None:
         self.asks = [0] * self.islands
         self.heard = [[] for _ in range(self.islands)]
+        self.trails = [Trail() for _ in range(self.islands)]
+
+    def note(self, fitness: Fitness) -> None:
+        """Is this the best so far?"""
+        if fitness.speedup > self.best_speedup:
+            self.best_speedup, self.best_roofline, self.since_best = fitness.speedup, fitness.roofline, 0
 
     def take_up_again(self, evaluations: int) -> None:
         """Open what was put off, as far as the budget has room for it."""
@@ -97,6 +123,8 @@ class Lineage:
         self.closed: str | None = None
         self.scored_seconds = 0.0
         self.scored = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
 
     def heard(self, event: Event) -> None:
         """Take one event in."""
@@ -131,6 +159,12 @@ class Lineage:
         judgement = state.judgements.get(state.artefacts.get(artefact, ""))
         return judgement if judgement is not None and replace(judgement.key, program=key.program) == key else None
 
+    def same_but_for_names(self, search: Search, key: Key, program: Program) -> Judgement | None:
+        """The verdict on another program that differs in nothing that matters, under the same circumstances."""
+        state = self.state(search)
+        judgement = state.judgements.get(state.likenesses.get(likeness(program.language, program.source), ""))
+        return judgement if judgement is not None and replace(judgement.key, program=key.program) == key else None
+
     def under_way(self, search: Search, program: str) -> bool:
         """Is another lane at this program?"""
         return any(
@@ -143,14 +177,14 @@ class Lineage:
             search: Memory(tuple(state.heard[island]), state.asks[island]) for search, state in self.searches.items()
         }
 
-    def told(self, step: Step) -> Told:
+    def told(self, step: Step, niche: str) -> Told:
         """What an island hears about a step that has come to a verdict."""
         assert step.program is not None
         assert step.judgement is not None
         verdict = step.judgement.verdict
         fitness = (verdict.fitness.speedup, verdict.fitness.worst) if isinstance(verdict, Scored) else None
         edits = tuple(step.program["origin"].get("edits", ()))
-        return Told(step.program["id"], fitness, tuple(step.program["parents"]), edits)
+        return Told(step.program["id"], fitness, tuple(step.program["parents"]), edits, niche)
 
     def _opened(self, data: Record) -> None:
         for search, state in self.searches.items():
@@ -178,6 +212,8 @@ class Lineage:
         self.asked = data["asked"]
 
     def _proposed(self, search: Search, state: SearchState, data: Record) -> None:
+        self.tokens += data["tokens"]
+        self.cost_usd += data["cost_usd"]
         program = data["program"]
         state.programs.setdefault(program["id"], program)
         if data["asked"] is None:
@@ -209,10 +245,14 @@ class Lineage:
             self.faults = 0  # the device works; a refused build or a known verdict would not show that
         step.judgement = judgement
         state.judgements[data["program"]] = judgement
+        if step.asked is not None and not data["reused"]:
+            state.since_best += 1
         if isinstance(judgement.verdict, Scored):
-            state.best_speedup = max(state.best_speedup, judgement.verdict.fitness.speedup)
+            state.note(judgement.verdict.fitness)
         if judgement.artefact:
             state.artefacts.setdefault(judgement.artefact, data["program"])
+        if data.get("likeness"):
+            state.likenesses.setdefault(data["likeness"], data["program"])
         if not data["reused"] and _is_scored(judgement):
             self.scored_seconds += judgement.seconds
             self.scored += 1
@@ -223,7 +263,9 @@ class Lineage:
     def _told(self, search: Search, state: SearchState, data: Record) -> None:
         step = self._step(state, data)
         step.told += 1
-        state.heard[data["island"]].append(self.told(step))
+        told = self.told(step, data.get("niche", ""))
+        state.heard[data["island"]].append(told)
+        state.trails[data["island"]].note(told)
         if step.asked is not None:
             state.told += 1
             del state.open[step.asked]
@@ -232,6 +274,11 @@ class Lineage:
         state.migrations += 1
         for move in data["moves"]:
             state.heard[move["target"]].append(arrival_of(move))
+
+    def _stirred(self, search: Search, state: SearchState, data: Record) -> None:
+        guest = arrival_of(data["guest"]) if data["guest"] is not None else None
+        state.heard[data["island"]].append(Stirred(data["remedy"], guest))
+        state.trails[data["island"]] = Trail(stirred=state.trails[data["island"]].stirred + 1)
 
     def _confirmed(self, search: Search, state: SearchState, data: Record) -> None:
         judgement = judgement_of(data["judgement"])
@@ -259,9 +306,16 @@ def judgement_of(record: Record) -> Judgement:
 
 
 def arrival_of(move: Record) -> Arrival:
-    """A migrant out of a move of a `migrated` event."""
+    """A migrant out of a move of a `migrated` event, or the guest of a `stirred` one."""
     speedup, worst = move["fitness"]
-    return Arrival(Member(move["program"], (speedup, worst)), move["replaced"])
+    return Arrival(Member(move["program"], (speedup, worst), move.get("niche", "")), move["replaced"])
+
+
+def arrival_record(arrival: Arrival) -> dict[str, Any]:
+    """Inverse of `arrival_of`."""
+    member = arrival.member
+    facts = {"program": member.program, "fitness": list(member.fitness), "niche": member.niche}
+    return {**facts, "replaced": arrival.replaced}
 
 
 def _is_scored(judgement: Judgement) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from kevolve.durable import write_atomically
 from kevolve.errors import UsageError
@@ -16,6 +17,7 @@ from kevolve.paths import seeds_dir
 from kevolve.population import Population
 from kevolve.program import Program
 from kevolve.search.lineage import Lineage
+from kevolve.search.rules import Limit
 from kevolve.summary import Tally
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from kevolve.judge.lease import Lease
 
 SAME = ("operators", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
-NATURAL_ENDS = ("evaluations", "minutes", "exhausted")
+LIMITS: tuple[str, ...] = get_args(Limit)
+NATURAL_ENDS = (*LIMITS, "exhausted")
 
 
 def recall(population: Population, config: Config) -> tuple[Lineage, Tally]:
@@ -58,12 +61,13 @@ def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]
 
 def is_complete(lineage: Lineage, config: Config) -> bool:
     """Did the run end by itself, with nothing more in the budget now than then?"""
-    then = lineage.config.get("budget", {})
-    return (
-        lineage.closed in NATURAL_ENDS
-        and config.budget.evaluations <= then["evaluations"]
-        and config.budget.minutes <= then["minutes"]
-    )
+    then, now = lineage.config.get("budget", {}), asdict(config.budget)
+
+    def limit(budget: Mapping[str, Any], name: str) -> float:
+        value = budget.get(name)
+        return math.inf if value is None else float(value)
+
+    return lineage.closed in NATURAL_ENDS and all(limit(now, name) <= limit(then, name) for name in LIMITS)
 
 
 def environment_of(leases: Sequence[Lease], lineage: Lineage, name: str) -> dict[str, Any]:
@@ -78,10 +82,14 @@ def environment_of(leases: Sequence[Lease], lineage: Lineage, name: str) -> dict
     return plain
 
 
-def starting_programs(operator: str, languages: Sequence[str]) -> list[Program]:
+def starting_programs(operator: str, lease: Lease) -> list[Program]:
     """The plain programs that a search of `operator` starts from, in the order of their names."""
+    from kevolve.judge.landscape import LandscapeLease
     from kevolve.languages.registry import language
 
+    if isinstance(lease, LandscapeLease):
+        return lease.starting_programs(operator)
+    languages = lease.languages
     for definition in given([operator]):
         return [_own_starting_program(definition, languages)]
     folder = seeds_dir() / operator

@@ -33,6 +33,10 @@ def running(workers: Workers, config: Config) -> Iterator[None]:
 
 def leases_of(config: Config) -> Sequence[Lease]:
     """The devices that the configuration asks for. FaultsStopped if the process that is to own one dies of it."""
+    if config.judge.landscape is not None:
+        from kevolve.judge.landscape import LandscapeLease
+
+        return [LandscapeLease(config.judge.landscape, config.operators)]
     from ray.exceptions import RayError
 
     from kevolve.judge.ray_lease import open_leases

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kevolve.program import Program
 from kevolve.propose.proposer import Context, Refusal, Request
+from kevolve.search.behaviour import likeness, niche_of
 from kevolve.search.confirmation import judgement_record
 from kevolve.search.judging import Ready, Settled, equal, measure, prepare, seed_of
 from kevolve.search.proposing import ProposerFailed, fault_in
@@ -94,8 +95,10 @@ class Steps:
         assert step.program is not None
         state = self._lineage.state(step.search)
         waiting = range(step.told, state.islands) if step.island is None else [step.island]
+        assert step.judgement is not None
+        niche = niche_of(step.program["language"], self._source(step), step.judgement.verdict)
         for island in waiting:
-            self._store("told", {**_place(step), "island": island, "program": step.program["id"]})
+            self._store("told", {**_place(step), "island": island, "program": step.program["id"], "niche": niche})
             await self._islands.hear(island, step.search, state.heard[island][-1])
 
     async def _propose(self, step: Step) -> bool:
@@ -157,8 +160,13 @@ class Steps:
         judgement, state = settled.judgement, self._lineage.state(step.search)
         is_new = step.asked is not None and not settled.reused and not isinstance(judgement.verdict, Fault)
         number = 0 if step.asked is None else state.evaluations + is_new
-        facts = {"program": step.program["id"], "number": number, "reused": settled.reused}
+        alike = likeness(step.program["language"], self._source(step))
+        facts = {"program": step.program["id"], "number": number, "reused": settled.reused, "likeness": alike}
         self._store("judged", {**_place(step), **facts, "judgement": self.record(judgement)})
+
+    def _source(self, step: Step) -> str:
+        assert step.program is not None
+        return self._population.text(step.program["source"])
 
     def record(self, judgement: Judgement) -> dict[str, Any]:
         """A judgement for an event: a long detail goes to a blob, named by `detail`, and its head stays."""

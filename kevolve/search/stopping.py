@@ -11,31 +11,30 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from kevolve.search.rules import Reason, run_rules, search_rules
 
 if TYPE_CHECKING:
     from kevolve.config import Budget
     from kevolve.search.lineage import Lineage, SearchState
 
-Reason = Literal["evaluations", "minutes", "exhausted", "interrupted", "faults"]
-
-FAULTS_IN_A_ROW = 5
-FRUITLESS_IN_A_ROW = 100  # requests that brought nothing new: the proposer has run out of programs
 CONFIRMATION_SHARE = 0.3  # of the minutes, at most, that are kept back for confirming
 CONFIRMATION_FACTOR = 6.0  # a confirmation takes more pairs and more workloads than a judgement
 
 
 class Stopping:
-    """Decides whether to go on.
+    """Decides whether to go on, by the rules that the budget makes (rules.py) and the clock.
 
-    Evaluations are new verdicts on children: starting programs are not counted, reused verdicts and faults cost
-    nothing. Minutes go on over all sessions: `seconds` are what earlier ones took, `began` is when this one did, by
+    Minutes go on over all sessions: `seconds` are what earlier ones took, `began` is when this one did, by
     `time.monotonic`, which nobody can set: a wall clock that is put right must neither end a run nor keep it going.
     """
 
     def __init__(self, budget: Budget, lineage: Lineage, began: float, seconds: float) -> None:
         self._budget = budget
         self._lineage = lineage
+        self._search_rules = search_rules(budget)
+        self._run_rules = run_rules(budget)
         self._deadline = began - seconds + budget.minutes * 60
         self.reason: Reason | None = None
         self.is_cancelled = False
@@ -50,11 +49,11 @@ class Stopping:
     def wants_more(self, state: SearchState, asking: int) -> bool:
         """May this search ask, given what it has, what is under way and how many lanes are `asking` for it?"""
         under_way = asking + sum(step.judgement is None for step in state.open.values())
-        return state.fruitless < FRUITLESS_IN_A_ROW and state.evaluations + under_way < self._budget.evaluations
+        return not any(rule.is_met(state, under_way) for rule in self._search_rules)
 
-    def is_finished(self, state: SearchState) -> bool:
-        """Has the search had its judgements, or run out of programs?"""
-        return state.evaluations >= self._budget.evaluations or state.fruitless >= FRUITLESS_IN_A_ROW
+    def end_of(self, state: SearchState) -> Reason | None:
+        """Why the search has had enough, if it has."""
+        return next((rule.reason for rule in self._search_rules if rule.is_met(state)), None)
 
     @property
     def seconds_left(self) -> float:
@@ -85,12 +84,13 @@ class Stopping:
         self.reason = "interrupted"
 
     def _end(self) -> Reason | None:
-        if self._lineage.faults >= FAULTS_IN_A_ROW:
-            return "faults"
+        for rule in self._run_rules:
+            if rule.is_met(self._lineage):
+                return rule.reason
         states = list(self._lineage.searches.values())
-        if all(self.is_finished(state) for state in states):
-            spent = any(state.evaluations >= self._budget.evaluations for state in states)
-            return "evaluations" if spent else "exhausted"
+        ends = [self.end_of(state) for state in states]
+        if None not in ends:
+            return "evaluations" if "evaluations" in ends else ends[0]
         return "minutes" if self.seconds_left <= self._reserve(len(states)) else None
 
     def _reserve(self, searches: int) -> float:

@@ -1,15 +1,15 @@
-"""Workers: where islands live and proposers run. Ray, unless a test wants everything in its own process."""
+"""Workers: where islands live and proposers run. Ray, or this process where nothing takes any time."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from kevolve.config import ClusterConfig, PolicyConfig
+from kevolve.config import ClusterConfig, Config, PolicyConfig
 from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request
 from kevolve.search.cluster import cluster, loss
-from kevolve.search.island import Islands, Memories, RayIslands
+from kevolve.search.island import Islands, LocalIslands, Memories, RayIslands
 from kevolve.search.proposing import Proposing
 
 Propose = Callable[[Request, Context], Awaitable[Proposal | Refusal]]
@@ -28,3 +28,25 @@ class Workers:
 
 
 RAY = Workers(cluster, RayIslands, Proposing, loss)
+
+
+class LocalProposing:
+    """Proposes in this process."""
+
+    def __init__(self, proposer: Proposer, cluster: ClusterConfig) -> None:
+        self._proposer = proposer
+
+    async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
+        return await self._proposer.propose(request, context)
+
+
+async def _no_loss(cluster: ClusterConfig) -> str | None:
+    return None
+
+
+LOCAL = Workers(lambda cluster: nullcontext(), LocalIslands, LocalProposing, _no_loss)
+
+
+def workers_of(config: Config) -> Workers:
+    """Ray for devices; recorded timings are played back in this process, in less time than Ray takes to start."""
+    return RAY if config.judge.landscape is None else LOCAL

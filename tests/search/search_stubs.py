@@ -9,21 +9,20 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kevolve.config import Budget, ClusterConfig, Config, KnowledgeConfig, PolicyConfig
+from kevolve.config import Budget, Config, KnowledgeConfig, PolicyConfig
 from kevolve.events import Event, read_events
 from kevolve.judge.lease import Survey
 from kevolve.languages.language import Built
 from kevolve.program import Program
 from kevolve.propose.proposer import Context, Proposal, Refusal, Request
-from kevolve.search.island import Island, Memories
-from kevolve.search.policies.policy import Member, Search
-from kevolve.search.workers import Workers
+from kevolve.search.workers import LOCAL
 from kevolve.verdict import Fault, Fitness, Judgement, Key, Measurement, Rejected, Scored, Verdict
+
+__all__ = ["LOCAL", "StubLease", "StubProposer", "config", "events_of", "ids"]
 
 DEVICE = "cpu-stub"
 
@@ -125,39 +124,6 @@ class StubProposer:
         return Proposal(
             Program(context.operator, "cpp", source, parents, {"proposer": "stub", "edits": edits}), 7, 0.01
         )
-
-
-class LocalProposing:
-    """Proposes in this process."""
-
-    def __init__(self, proposer: StubProposer, cluster: ClusterConfig) -> None:
-        self.proposer = proposer
-
-    async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
-        return await self.proposer.propose(request, context)
-
-
-class LocalIslands:
-    """Islands in this process, made of their memories when first asked, as the driver's are."""
-
-    def __init__(self, policy: PolicyConfig, run_seed: int, remember: Callable[[int], Memories]) -> None:
-        self.islands = [Island(number, policy, run_seed, remember(number)) for number in range(policy.islands)]
-
-    async def ask(self, number: int, search: Search) -> tuple[Request, int]:
-        return self.islands[number].ask(search)
-
-    async def hear(self, number: int, search: Search, message: Any) -> None:
-        self.islands[number].hear(search, message)
-
-    async def members(self, search: Search) -> list[list[Member]]:
-        return [island.members(search) for island in self.islands]
-
-
-async def nothing_is_lost(cluster: ClusterConfig) -> None:
-    """Everything is in this process."""
-
-
-LOCAL = Workers(lambda config: nullcontext(), LocalIslands, LocalProposing, nothing_is_lost)  # type: ignore[arg-type]
 
 
 def events_of(run: Config) -> list[Event]:

@@ -138,7 +138,7 @@ def test_a_run_outlives_the_node_of_its_device_and_stops_with_advice_when_the_la
     assert any(event.kind == "confirmed" and event.data["champion"] for event in events_of(config))
 
     (alone,) = open_leases(config)
-    (program,) = starting_programs("jagged_sum", alone.languages)[:1]
+    (program,) = starting_programs("jagged_sum", alone)[:1]
     machines.kill(second)
     with pytest.raises(FaultsStopped, match=r"was lost with its device cpu-.*no other node.*ray start"):
         asyncio.run(_judge(alone, program))

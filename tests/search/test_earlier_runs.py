@@ -97,7 +97,7 @@ def test_a_damaged_record_of_an_earlier_run_stops_nobody(first: Config, tmp_path
 
 def test_what_made_a_related_operator_fast_is_tried_on_this_one(first: Config, tmp_path: Path) -> None:
     """The champion of jagged_sum becomes a genome on the plain jagged_mean."""
-    plain = next(program for program in starting_programs("jagged_sum", ("cpp",)) if program.language == "cpp")
+    plain = next(program for program in starting_programs("jagged_sum", StubLease()) if program.language == "cpp")
     genome = Genome(plain.id, (Gene("parallel", "L0"),), {"parallel@L0.schedule": "static"})
     derived = derive(genome, plain.source, "cpp")
     assert derived is not None

@@ -20,7 +20,7 @@ from kevolve.program import Program
 from kevolve.propose.proposer import Context, Proposal, Refusal, Request
 from kevolve.search.evolution import evolve
 from kevolve.search.listener import Listener
-from kevolve.search.stopping import FAULTS_IN_A_ROW
+from kevolve.search.rules import FAULTS_IN_A_ROW
 from kevolve.summary import Summary
 from kevolve.verdict import Fault, Fitness, Judgement, Rejected, Scored, Verdict
 

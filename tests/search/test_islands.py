@@ -14,10 +14,11 @@ from kevolve.events import Event
 from kevolve.propose.proposer import Credit
 from kevolve.search.evolution import evolve
 from kevolve.search.island import Island, Memory
+from kevolve.search.policies.credit import REJECTED_GAIN
 from kevolve.search.policies.individual import Individual, drawing_from
-from kevolve.search.policies.islands import REJECTED_GAIN, IslandPolicy
+from kevolve.search.policies.islands import IslandPolicy
 from kevolve.search.policies.migration import ring
-from kevolve.search.policies.policy import Arrival, Member, Search, Told
+from kevolve.search.policies.policy import Arrival, Member, Search, Stirred, Told
 from kevolve.search.policies.registry import policy
 
 SEARCH = Search("jagged_sum", DEVICE)
@@ -53,6 +54,36 @@ def test_the_fastest_on_the_worst_workload_survives_beside_the_fastest_on_averag
     for told in (Told("mean", (3.0, 0.5)), Told("worst", (1.5, 1.4)), Told("neither", (1.2, 0.4))):
         chosen.tell(told)
     assert names(chosen) == {"mean", "worst"}
+
+
+def test_the_best_of_another_kind_survives_many_better_ones_of_one_kind() -> None:
+    chosen = island(population=4, elite_share=0.5)
+    for number in range(6):
+        chosen.tell(Told(f"tiled{number}", (3.0 + number / 10, 3.0), niche="block=64"))
+    chosen.tell(Told("streaming", (1.5, 1.0), niche="block=1"))
+    for number in range(6, 12):
+        chosen.tell(Told(f"tiled{number}", (3.0 + number / 10, 3.0), niche="block=64"))
+    assert {"streaming", "tiled11"} <= names(chosen)
+    plain = island(population=4, elite_share=0.0)
+    for number in range(6):
+        plain.tell(Told(f"tiled{number}", (3.0 + number / 10, 3.0), niche="block=64"))
+    plain.tell(Told("streaming", (1.5, 1.0), niche="block=1"))
+    assert "streaming" not in names(plain)
+
+
+def test_a_stirred_island_drafts_more_until_it_finds_better_or_starts_again() -> None:
+    chosen = island()
+    chosen.tell(Told("a", (2.0, 1.0)))
+    chosen.stir(Stirred("widen"))
+    kinds = Counter(chosen.ask().kind for _ in range(200))
+    assert 60 < kinds["draft"] < 140
+    chosen.tell(Told("b", (2.5, 1.0)))
+    assert {chosen.ask().kind for _ in range(40)} == {"improve", "crossover"}
+    chosen.stir(Stirred("import", Arrival(Member("guest", (9.0, 2.0)), "a")))
+    assert names(chosen) == {"b", "guest"}
+    chosen.stir(Stirred("restart"))
+    assert chosen.ask().kind == "draft"
+    assert not chosen.members()
 
 
 def test_a_crossover_has_two_different_parents() -> None:
@@ -93,10 +124,10 @@ def test_an_edit_is_credited_with_the_gain_over_the_better_parent_and_fined_for_
     chosen.tell(Told("slow", (1.0, 1.0)))
     chosen.tell(Told("fast", (2.0, 1.0)))
     chosen.tell(Told("child", (4.0, 1.0), ("slow", "fast"), ("tile", "tile")))
-    assert chosen.credit() == {"tile": Credit(1, 1.0)}
+    assert chosen.ask().credit == {"tile": Credit(1, 1.0)}
     chosen.tell(Told("broken", None, ("fast",), ("tile", "unroll")))
-    assert chosen.credit() == {"tile": Credit(2, (1.0 + REJECTED_GAIN) / 2), "unroll": Credit(1, REJECTED_GAIN)}
-    assert chosen.ask().credit == chosen.credit()
+    expected = {"tile": Credit(2, (1.0 + REJECTED_GAIN) / 2), "unroll": Credit(1, REJECTED_GAIN)}
+    assert chosen.ask().credit == expected
 
 
 def test_an_island_made_of_its_memories_goes_on_as_the_one_that_died() -> None:

@@ -27,18 +27,19 @@ class Individual:
 
     program: str
     fitness: SpeedupFitness = field(repr=False)
+    niche: str = ""
 
     @classmethod
     def of(cls, member: Member) -> Individual:
         if not all(map(math.isfinite, member.fitness)):
             # DEAP ranks NaN first: one of them would take over the island.
             raise ValueError(f"program {member.program} has fitness {member.fitness}, which is no number")
-        return cls(member.program, SpeedupFitness(member.fitness))
+        return cls(member.program, SpeedupFitness(member.fitness), member.niche)
 
     @property
     def member(self) -> Member:
         speedup, worst = self.fitness.values
-        return Member(self.program, (speedup, worst))
+        return Member(self.program, (speedup, worst), self.niche)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Individual) and self.program == other.program

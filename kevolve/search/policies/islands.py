@@ -1,30 +1,27 @@
-"""Islands: each keeps a small population, chooses parents by tournament and survivors by NSGA-II.
+"""Islands: each keeps a small population, chooses parents by tournament and survivors by behaviour and NSGA-II.
 
-The two objectives are speedup and worst speedup, so that a program which is best on the worst workload survives
-beside the one with the best mean. Only Scored programs are ever members. An island also credits edits: what did
-children that came about by an edit gain over the better of their parents?
+Only Scored programs are ever members. The best of each niche survive first, so that a kernel of another kind is not
+driven out before it has been improved; the other places go by speedup and worst speedup, so that a program which is
+best on the worst workload survives beside the one with the best mean.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from deap import base, tools
 
-from kevolve.propose.proposer import Credit, Kind, Request
+from kevolve.propose.proposer import Kind, Request
+from kevolve.search.policies.credit import Ledger
 from kevolve.search.policies.individual import Individual, drawing_from
-from kevolve.search.policies.policy import Arrival, Member, Told
+from kevolve.search.policies.policy import WIDE_DRAFTS, Arrival, Member, Policy, Stirred, Told
 
 if TYPE_CHECKING:
     from kevolve.config import PolicyConfig
 
-REJECTED_GAIN = -1.0  # log2: a child that is wrong counts as one that takes twice its parent's time
 
-
-class IslandPolicy:
+class IslandPolicy(Policy):
     """One island's share of one search."""
 
     def __init__(self, config: PolicyConfig, identity: str) -> None:
@@ -32,66 +29,74 @@ class IslandPolicy:
         self._config = config
         self._identity = identity
         self._population: list[Individual] = []
-        self._speedups: dict[str, float] = {}
-        self._credit: dict[str, Credit] = {}  # gain: in total, not on average
+        self._best = 0.0
+        self._is_wide = False
+        self._ledger = Ledger()
         self._toolbox = base.Toolbox()
         self._toolbox.register("parents", tools.selTournament, tournsize=config.tournament)
-        self._toolbox.register("survivors", tools.selNSGA2, k=config.population)
 
     def ask(self) -> Request:
         # Seeding afresh at every ask makes the count of asks the whole random state: it fits into an event.
         generator = random.Random(f"{self._identity}/{self.asks}")
-        self.asks += 1
         kind = self._kind(generator.random())
+        self.asks += 1
         with drawing_from(generator):
             chosen = [] if kind == "draft" else self._toolbox.parents(self._population, k=1)
             if kind == "crossover":
                 others = [one for one in self._population if one != chosen[0]]
                 chosen += self._toolbox.parents(others, k=1)
         parents = tuple(individual.program for individual in chosen)
-        return Request(kind, parents, seed=generator.getrandbits(48), credit=self.credit())
+        return Request(kind, parents, seed=generator.getrandbits(48), credit=self._ledger.credit())
 
     def tell(self, told: Told) -> None:
-        self._learn(told)
+        self._ledger.learn(told)
         if told.fitness is not None:
-            self._speedups[told.program] = told.fitness[0]
-            self._admit(Individual.of(Member(told.program, told.fitness)))
+            self._admit(Individual.of(Member(told.program, told.fitness, told.niche)))
 
     def members(self) -> list[Member]:
         return [individual.member for individual in self._population]
 
     def welcome(self, arrival: Arrival) -> None:
-        self._speedups[arrival.member.program] = arrival.member.fitness[0]
+        self._ledger.note(arrival.member.program, arrival.member.fitness[0])
         self._population = [one for one in self._population if one.program != arrival.replaced]
         self._admit(Individual.of(arrival.member))
 
-    def credit(self) -> Mapping[str, Credit]:
-        """Tries and mean gain of every edit that led to a verdict here."""
-        return {
-            edit: Credit(total.tries, round(total.gain / total.tries, 6))
-            for edit, total in sorted(self._credit.items())
-        }
+    def stir(self, stirred: Stirred) -> None:
+        """Widen: half of what comes is drafts. Import: a guest from another island. Restart: the population goes."""
+        self._is_wide = stirred.remedy == "widen"
+        if stirred.remedy == "restart":
+            self._population, self._best = [], 0.0
+        if stirred.guest is not None:
+            self.welcome(stirred.guest)
 
     def _kind(self, draw: float) -> Kind:
         """Draft, crossover or improve, by their rates, as far as the population allows."""
-        if not self._population or draw < self._config.draft_rate:
+        draft_rate = max(self._config.draft_rate, WIDE_DRAFTS) if self._is_wide else self._config.draft_rate
+        if self.asks < self._config.drafts or not self._population or draw < draft_rate:
             return "draft"
-        if len(self._population) > 1 and draw < self._config.draft_rate + self._config.crossover_rate:
+        if len(self._population) > 1 and draw < draft_rate + self._config.crossover_rate:
             return "crossover"
         return "improve"
 
     def _admit(self, newcomer: Individual) -> None:
+        if newcomer.fitness.values[0] > self._best:
+            self._best, self._is_wide = newcomer.fitness.values[0], False
         others = [one for one in self._population if one != newcomer]
-        self._population = [*others, newcomer]
-        if len(self._population) > self._config.population:
-            self._population = self._toolbox.survivors(self._population)
+        self._population = survivors([*others, newcomer], self._config)
 
-    def _learn(self, told: Told) -> None:
-        """Credit the child's edits with its gain over the best of its parents."""
-        speedups = [self._speedups[parent] for parent in told.parents if parent in self._speedups]
-        if not speedups:
-            return
-        gain = REJECTED_GAIN if told.fitness is None else math.log2(told.fitness[0] / max(speedups))
-        for edit in dict.fromkeys(told.edits):
-            total = self._credit.get(edit, Credit(0, 0.0))
-            self._credit[edit] = Credit(total.tries + 1, total.gain + gain)
+
+def survivors(population: list[Individual], config: PolicyConfig) -> list[Individual]:
+    """Those that an island keeps: the best of each niche, as far as `elite_share` goes, then the rest by NSGA-II."""
+    places = config.population
+    if len(population) <= places:
+        return population
+    best: dict[str, Individual] = {}
+    for one in population:
+        leader = best.setdefault(one.niche, one)
+        if one.fitness > leader.fitness:
+            best[one.niche] = one
+    ranked = sorted(best.values(), key=lambda one: one.fitness, reverse=True)
+    elites = ranked[: int(config.elite_share * places)]
+    others = [one for one in population if one not in elites]
+    kept = {*elites, *tools.selNSGA2(others, k=places - len(elites))}
+    return [one for one in population if one in kept]

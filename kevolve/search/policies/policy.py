@@ -7,9 +7,13 @@ names of edits, never sources, and its whole state follows from what it was told
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from kevolve.propose.proposer import Request
+
+Remedy = Literal["widen", "import", "restart"]
+
+WIDE_DRAFTS = 0.5  # share of requests that are drafts once an island was told to widen, until it finds better
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,16 @@ class Search:
 
 @dataclass(frozen=True)
 class Told:
-    """What became of a program. `fitness` is (speedup, worst speedup), or None for one that was rejected."""
+    """What became of a program. `fitness` is (speedup, worst speedup), or None for one that was rejected.
+
+    `niche` says how it goes about its work (`search/behaviour.py`); equal for programs that do alike.
+    """
 
     program: str
     fitness: tuple[float, float] | None
     parents: tuple[str, ...] = ()
     edits: tuple[str, ...] = ()
+    niche: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Member:
 
     program: str
     fitness: tuple[float, float]
+    niche: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,19 @@ class Arrival:
     replaced: str | None
 
 
+@dataclass(frozen=True)
+class Stirred:
+    """The island has found nothing better for long. What to do about it, with the guest that comes with `import`."""
+
+    remedy: Remedy
+    guest: Arrival | None = None
+
+
+Heard = Told | Arrival | Stirred
+
+
 class Policy(Protocol):
-    """One island's share of one search."""
+    """One island's share of one search. Subclass it to inherit what a policy without a population need not do."""
 
     asks: int  # how often it has asked: all the random state there is, so that it fits an event and replays exactly
 
@@ -64,8 +84,12 @@ class Policy(Protocol):
 
     def members(self) -> list[Member]:
         """The population, for migration."""
-        ...
+        return []
 
     def welcome(self, arrival: Arrival) -> None:
         """Take a migrant in. Draws no random number."""
-        ...
+        return
+
+    def stir(self, stirred: Stirred) -> None:
+        """Do something about stagnation. Draws no random number."""
+        return
