@@ -100,7 +100,7 @@ def _programs(champion: Champion, told: Sequence[Event], folder: Path) -> dict[s
     from kevolve.population import read_text
 
     about = {event.data["program"]["id"]: event.data["program"] for event in told if event.kind == "proposed"}
-    found = {}
+    found: dict[str, tuple[Program, Speedups]] = {}
     for name, verdict in _confirmed(told):
         if name != champion.program and name in about and len(found) < MOST:
             record = about[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -53,15 +54,17 @@ class Tried:
     def forms(self, measured: Iterable[Measurement]) -> Forms:
         """Which may stand in for the program; `measured` tells which were fastest where it was judged."""
         if isinstance(self.operator, CustomOperator):
-            lends = _has_gradient(self.operator)
-            return Forms((EAGER,), (EAGER,), (EAGER,) if lends else (), lends)
+            has_gradient = _has_gradient(self.operator)
+            return Forms((EAGER,), (EAGER,), (EAGER,) if has_gradient else (), has_gradient)
         names = [name for name in _strongest_first(self.table, measured) if not name.startswith("compiled")]
         forward = [name for name in names if self.is_right(name, but_empty=True)]
         always = [name for name in forward if self.is_right(name)]
         full = [inputs for inputs, _ in self.trials if all(inputs.scalars.values())]
         wanted = [(inputs, gradients(self.operator.oracle, single(inputs))) for inputs in full]
         told = [(inputs, found) for inputs, found in wanted if found and all(bool(g.isfinite().all()) for g in found)]
-        lends = [name for name in forward if told and all(_agrees(self.table[name], *pair) for pair in told)]
+        lends = [
+            name for name in forward if told and all(_agrees(self.table[name], inputs, found) for inputs, found in told)
+        ]
         return Forms(tuple(forward), tuple(always), tuple(lends), bool(told))
 
 
@@ -79,7 +82,8 @@ def gradients(function: Baseline, inputs: Inputs) -> Sequence[torch.Tensor] | No
 
     if not leaves:
         return None
-    parts, pull = torch.func.vjp(answer, *leaves.values())
+    pulled: Any = torch.func.vjp(answer, *leaves.values())
+    parts, pull = pulled
     if not parts:
         return None
     found: Sequence[torch.Tensor] = pull(tuple(_weights(part) for part in parts))

@@ -108,7 +108,7 @@ class _Writing:
             "benchmark.py": "benchmark.py",
         }
         inner = {name: _filled(part, texts) for name, part in parts.items()}
-        inner |= self._program() | self._reference()
+        inner |= {**self._program(), **self._reference()}
         inner["workloads.json"] = _json([asdict(workload) for workload in self.operator.workloads])
         inner["provenance.json"] = _json(provenance(self.champion, self.operator, self.proven, self.forms, self.routes))
         outer = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kevolve.export.interface import Interface, dimensions
 from kevolve.export.proven import Proven
@@ -190,6 +190,6 @@ def _by_parameter(interface: Interface, floating: list[Argument]) -> str:
     return ", ".join(f"_found[{place[name]}]" if name in place else "None" for name in interface.parameters)
 
 
-def _tuple(names: object) -> str:
-    listed = ", ".join(names)  # type: ignore[call-overload]
+def _tuple(names: Iterable[str]) -> str:
+    listed = ", ".join(names)
     return f"({listed}{'' if ', ' in listed else ','})"
