@@ -105,9 +105,9 @@ def _conclude(standings: Sequence[Standing], *, as_json: bool) -> int:
 def _found(given: argparse.Namespace, scratch: Path) -> list[Champion]:
     """The champions that were asked for, of every operator and device. UsageError if there are none."""
     if given.registry is not None:
-        from kevolve.champions.registered import registered_champions
+        from kevolve.champions.fetched import fetched_champions
 
-        place, found = given.registry, list(registered_champions(given.registry, scratch))
+        place, found = given.registry, list(fetched_champions(given.registry, scratch))
     elif given.run is not None:
         runs_dir = Path(given.runs_dir)
         runs = sorted(file.parent.name for file in runs_dir.glob("*/events.jsonl"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kevolve.champions.registered import registered_champions
+from kevolve.champions.fetched import fetched_champions
 from kevolve.config import Config, TrackingConfig
 from kevolve.confirm import main
 from kevolve.devices.cpu import Cpu
@@ -136,6 +136,6 @@ def test_champions_of_a_registry_are_found_with_their_programs(tmp_path: Path) -
     config = Config(operators=["jagged_sum"], name="trial", runs_dir=str(tmp_path / "runs"))
     config.tracking = TrackingConfig(enabled=True, uri=uri)
     play(config, [])
-    (champion,) = registered_champions(uri, tmp_path / "files")
+    (champion,) = fetched_champions(uri, tmp_path / "files")
     assert (champion.operator, champion.device, champion.run) == ("jagged_sum", DEVICE, "trial")
     assert champion.source() == WINNER

@@ -36,6 +36,7 @@ def test_a_run_stopped_half_way_goes_on_and_ends_with_a_champion(tmp_path: Path)
     events = tmp_path / "runs" / "trial" / "events.jsonl"
     before = [event for event in read_events(events) if event.kind == "judged"]
     assert len(before) >= 2
+    assert "interrupted" in (tmp_path / "runs" / "trial" / "report.html").read_text()
 
     again = subprocess.run(
         command(tmp_path, "resume=true", "name=trial"),

@@ -16,6 +16,7 @@ from mlflow.artifacts import download_artifacts
 from mlflow.entities import Run
 
 from kevolve import track
+from kevolve.champions.__main__ import main as champions
 from kevolve.config import Config, TrackingConfig
 from kevolve.summary import Summary
 from kevolve.tracking import Tracking
@@ -89,6 +90,7 @@ def test_a_run_can_be_reviewed_and_its_champion_found_by_alias_and_resumed(
     assert table.set_index("program").loc[WINNER.id, "speedup"] == 2.0
     (model,) = client.search_logged_models([parent.info.experiment_id], "tags.`kevolve.champion` = 'true'")
     assert {metric.key: metric.value for metric in model.metrics}["confirmed_speedup"] == pytest.approx(1.9)
+    assert child.data.metrics["confirmed_speedup"] == pytest.approx(1.9)
     name = f"kevolve.jagged_sum.{DEVICE}"
     champion = client.get_model_version_by_alias(name, "champion")
     assert champion.tags["kevolve.model"] == model.model_id
@@ -152,6 +154,11 @@ def test_what_a_dead_server_missed_is_sent_later(
     assert [point.step for point in client.get_metric_history(child.info.run_id, "best_speedup")] == [1, 2, 3, 4]
     assert "1.90x" in text(client, parent, "report.html")
     assert client.get_model_version_by_alias(f"kevolve.jagged_sum.{DEVICE}", "champion").version == 1
+    nowhere = ["--champions-dir", "nowhere", "--runs-dir", "nowhere"]
+    assert champions(["--registry", uri, "--operator", "jagged_sum", *nowhere]) == 0
+    assert "1.9000x" in capsys.readouterr().out
+    assert champions(["--registry", "sqlite:////nowhere/mlflow.db", *nowhere]) == 2
+    capsys.readouterr()
     assert track.main(["stroy", "--runs-dir", config.runs_dir]) == 2
     assert "Did you mean story?" in capsys.readouterr().err
 

@@ -31,9 +31,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--operator", metavar="O", help="only this operator")
     made.add_argument("--from", dest="run", metavar="RUN", help="the run whose champion of O challenges the kept one")
-    made.add_argument("--device", default="auto", metavar="D", help="where to measure (default: the first device here)")
+    made.add_argument(
+        "--device", default="auto", metavar="D", help="only this device key; where to measure (default: the first here)"
+    )
     made.add_argument("--seed", type=int, default=0, metavar="S", help="decides the inputs (default 0)")
     made.add_argument("--runs-dir", default=Config().runs_dir, metavar="DIR", help="where runs are (%(default)s)")
+    made.add_argument("--registry", metavar="URI", help="list those of MLflow's registry, too: sqlite:///mlflow.db")
     made.add_argument("--champions-dir", default=KEPT, metavar="DIR", help="where champions are kept (%(default)s)")
     return made
 
@@ -59,10 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(given: argparse.Namespace) -> int:
-    from kevolve.champions.listing import show
+    from kevolve.champions.listing import show, show_registered
 
     kept, runs = kept_champions(Path(given.champions_dir)), run_champions(Path(given.runs_dir))
-    found = [champion for champion in (*kept, *runs) if given.operator in (None, champion.operator)]
+    wanted = [champion for champion in (*kept, *runs) if given.operator in (None, champion.operator)]
+    found = [champion for champion in wanted if given.device in ("auto", champion.device)]
+    if given.registry:
+        from kevolve.champions.registered import registered_champions
+
+        in_registry = [
+            champion
+            for champion in registered_champions(given.registry)
+            if given.operator in (None, champion.tag("operator")) and given.device in ("auto", champion.tag("device"))
+        ]
+        show_registered(in_registry, given.registry)
     if not found:
         about = f" of {given.operator}" if given.operator else ""
         print(f"There are no champions{about} in {given.champions_dir} or {given.runs_dir} yet.")

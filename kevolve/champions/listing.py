@@ -8,7 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kevolve.champions.champion import Champion
+from kevolve.champions.registered import Registered
 from kevolve.screen import console
+from kevolve.tracking.address import redact
 
 
 def show(champions: Sequence[Champion], here: Collection[str]) -> None:
@@ -28,6 +30,24 @@ def show(champions: Sequence[Champion], here: Collection[str]) -> None:
     if any(not champion.is_kept and champion.device in here for champion in champions):
         hint = "Numbers of two rows are not comparable before both are measured again: --operator O --from RUN."
         shown.print(Text(hint, style="dim"), soft_wrap=True)
+
+
+def show_registered(champions: Sequence[Registered], uri: str) -> None:
+    """Print a row per champion of the registry at `uri`."""
+    address = redact(uri)
+    shown = console()
+    if not champions:
+        shown.print(Text(f"There are no such champions in the registry at {address}."), soft_wrap=True)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", title=f"registry at {address}", title_justify="left")
+    for heading in ("operator", "device", "speedup", "95 % interval", "program", "run", "version"):
+        table.add_column(heading, justify="right" if heading == "speedup" else "left", overflow="fold")
+    for champion in champions:
+        numbers = (f"{champion.tag('speedup')}x", champion.tag("interval"))
+        place = (champion.tag("operator"), champion.tag("device"))
+        table.add_row(*place, *numbers, champion.tag("program")[:8], champion.tag("run"), champion.version)
+    shown.print(table)
+    shown.print()
 
 
 def _row(champion: Champion) -> tuple[str, ...]:

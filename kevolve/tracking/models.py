@@ -100,7 +100,10 @@ def _tags(store: Store, history: History, search: SearchHistory, told: Confirmat
 def _metrics(
     model: LoggedModel, run: Run, search: SearchHistory, told: Confirmation, verdict: Scored
 ) -> Iterator[Metric]:
-    """The confirmation's numbers, for the search, the holdout and each workload."""
+    """The confirmation's numbers, for the search, the holdout and each workload.
+
+    A run shows the number with the greatest step, so the champion's are at its last evaluation and all others at 0.
+    """
     from mlflow.entities import Metric
 
     fitness, measurements = verdict.fitness, verdict.measurements
@@ -115,7 +118,8 @@ def _metrics(
     if holdout:
         values["confirmed_holdout_speedup"] = Fitness.of(holdout).speedup
     values |= {f"workload.{m.workload}": m.speedup for m in measurements}  # a slash would put their charts first
-    step = search.entries[told.program].number
+    last = max(entry.number for entry in search.entries.values())
+    step = last if told.program == search.champion else 0
     for name, value in values.items():
         yield Metric(name, value, int(told.moment * 1000), step, model.model_id, run_id=run.info.run_id)
 

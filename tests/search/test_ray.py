@@ -30,13 +30,14 @@ from kevolve.search.workers import RAY
 from kevolve.verdict import Judgement
 
 HERE = str(Path(__file__).parent)
+PLACES = os.pathsep.join([HERE, str(Path(__file__).parents[2])])  # of the stubs, and of the kevolve that is tested
 WAIT_SECONDS = 90.0
 
 
 @pytest.fixture(scope="module")
 def shared_ray() -> Iterator[None]:
     before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = HERE  # the workers unpickle the stub proposer
+    os.environ["PYTHONPATH"] = PLACES  # the workers unpickle the stub proposer
     ray.init(
         num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _node_ip_address="127.0.0.1"
     )
@@ -118,7 +119,7 @@ class Driven:
     def start(self, *, resume: bool) -> None:
         self.process = subprocess.Popen(
             [sys.executable, f"{HERE}/drive.py", self.wanted.runs_dir, str(self.pause), str(resume)],
-            env={**os.environ, "PYTHONPATH": HERE, "HOME": str(self.home)},
+            env={**os.environ, "PYTHONPATH": PLACES, "HOME": str(self.home)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -20,7 +20,8 @@ WIDTH, LEFT, RIGHT, TOP, PLOT, ROW = 800, 48, 150, 12, 270, 15
 ROWS = (*STAGES, "fault")
 LABELLED = 3  # baselines
 LABEL_SPACE = 12.0
-MANY_STEPS = 24  # more are joined without numbers
+CROWD = 1500  # programs; of more, dots are drawn smaller
+STEP_SPACE = 14.0  # between numbers of steps; one that would stand in another's place is left out
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,15 @@ def chart(search: SearchHistory, finding: Finding) -> Markup:
     entries = search.entries.values()
     scored = [(x(entry.number), y(entry.speedup)) for entry in entries if entry.speedup]
     fallen = [(x(entry.number), _row_y(rows, _row(entry))) for entry in entries if _row(entry) in rows]
+    crowd = " many" if len(entries) > CROWD else ""
     return picture(
         WIDTH, height, f"speedup of every program of {finding.operator} by evaluation",
         *axes(x, y, "evaluation", TOP + PLOT + ROW * len(rows)),
         *_row_names(rows),
         *baseline_lines(finding, y, x),
         *best_line([(best.number, best) for best in best_so_far(search)], x, y),
-        dots(scored, "dot scored"),
-        dots(fallen, "dot fallen"),
+        dots(scored, f"dot scored{crowd}"),
+        dots(fallen, f"dot fallen{crowd}"),
         *_kin(search, finding, x, y),
         *confirmed_mark(finding, x.end + 8, y),
         element("g", class_="hover"),
@@ -177,10 +179,12 @@ def _kin(search: SearchHistory, finding: Finding, x: Scale, y: Scale) -> Iterabl
             if parent in kin:
                 yield polyline([at(kin[parent]), at(entry)], "kin")
     yield dots([at(entry) for entry in kin.values()], "dot kin")
-    if len(finding.steps) <= MANY_STEPS:
-        for number, step in enumerate(finding.steps):
-            if number and step.id in kin:
-                across, up = at(kin[step.id])
+    taken: list[tuple[float, float]] = []
+    for number, step in enumerate(finding.steps):
+        if number and step.id in kin:
+            across, up = at(kin[step.id])
+            if all(abs(across - left) > STEP_SPACE or abs(up - top) > STEP_SPACE for left, top in taken):
+                taken.append((across, up))
                 yield text(across, up - 7, number, "step", "middle")
 
 
