@@ -18,6 +18,7 @@ VERBS = {
     "export": "a champion as a package of its own, to install anywhere",
     "confirm": "are champions still right and still faster on this machine? for your CI",
     "devices": "the devices of this machine: key, languages, toolchain, measured rates",
+    "mcp": "the mailbox of a run (proposer=mailbox) as tools for a coding agent",
     "doctor": "what this machine has and lacks, and what to type to mend it",
 }
 

@@ -25,8 +25,8 @@ class Budget:
     target: float | None = key(None, "an operator's search stops at this speedup", above=0)
     roofline: float | None = key(None, "and at this share of the roofline", above=0)
     plateau: int | None = key(None, "and after so many new judgements without anything better", least=1)
-    tokens: int | None = key(None, "of language models, in the whole run", least=1)
-    cost_usd: float | None = key(None, "what the whole run may cost in US dollars", above=0)
+    tokens: int | None = key(None, "tokens of models' calls, prompts included; null: no limit", least=1)
+    cost_usd: float | None = key(None, "what models' calls may cost, in US dollars; null: no limit", above=0)
 
 
 @dataclass
@@ -39,6 +39,42 @@ class ProposerConfig:
     name: str = key("genetic", "who makes child programs")
     structure_rate: float = key(
         0.3, "share of mutations that change the genome's edits rather than a parameter", least=0, most=1
+    )
+    models: list[str] = field(
+        default_factory=list,
+        metadata={"meaning": "llm: who writes programs, PROVIDER/MODEL; of several, MODEL=WEIGHT for its share"},
+    )
+    api_base: str | None = key(
+        None, "llm: an OpenAI-compatible server, http://HOST:PORT/v1; null: the provider's own address"
+    )
+    key_variable: str | None = key(
+        None, "llm: the environment variable that holds the key; null: the provider's own, such as OPENAI_API_KEY"
+    )
+    prices: list[str] = field(
+        default_factory=list,
+        metadata={"meaning": "llm: US dollars per million tokens, MODEL=PROMPT/REPLY, where they are not known"},
+    )
+    temperature: float | None = key(None, "llm: null for the model's own", least=0)
+    context_tokens: int = key(
+        24000, "llm, mailbox: what a request may hold; the least important goes first", least=2000
+    )
+    reply_tokens: int = key(8000, "llm: what a reply may hold, thinking included", least=256)
+    concurrency: int = key(16, "llm: calls of one model at the same time; lanes limit them, too", least=1)
+    timeout_seconds: float = key(120.0, "llm: until a reply is complete", above=0)
+    stall_seconds: float = key(30.0, "llm: between two pieces of a reply that has begun", above=0)
+    stream: bool = key(True, "llm: take replies in pieces, so that one that stalls is noticed")
+    retries: int = key(3, "llm: of a call that fails for a passing reason (429, 5xx, time-outs)", least=0)
+    repairs: int = key(2, "llm, mailbox: in a row, of a program that does not build or is wrong", least=0)
+    memory: str = key(
+        "both",
+        "llm, mailbox: whose outcomes a request tells of: the parents' own line, their other children, both, none",
+        choices=("both", "parent", "siblings", "none"),
+    )
+    port_rate: float = key(
+        0.1, "llm, mailbox: share of improvements that change the language, where a device has several", least=0, most=1
+    )
+    templates: str | None = key(
+        None, "llm, mailbox: a folder with texts of your own in place of those of kevolve/propose/templates"
     )
 
 

@@ -5,6 +5,7 @@ that nobody can set), `kind`, `data` and last a `checksum` over what stands befo
 told by its events in this order:
 
     asked      an island wants a child: operator, device, island, lane, request, random_state; `asked` numbers it
+    called     a model was called for it: call {model, purpose, prompt (blob), reply (blob), outcome, tokens, cost_usd}
     proposed   the answer: attempt, program {id, language, source (blob), parents, origin}, tokens, cost_usd;
                `retried` if the program was known and another attempt follows
     refused    or none, and why; `fault` if the proposer failed rather than declined

@@ -73,6 +73,10 @@ class Progress:
         self.seconds = event.elapsed
         if event.kind == "surveyed":
             self.search(event.data)
+        elif event.kind == "called":
+            call = event.data["call"]
+            self.tokens += call["prompt_tokens"] + call["reply_tokens"]
+            self.cost_usd += call["cost_usd"] or 0.0
         elif event.kind == "proposed":
             self.tokens += event.data["tokens"]
             self.cost_usd += event.data["cost_usd"]

@@ -31,6 +31,8 @@ def show_results(summary: Summary, progress: Progress, config: Config, console: 
             console.print(_heading(result, result.best, doubt, config), soft_wrap=True)
             console.print(_workloads(result))
     console.print(Text(counts(summary)), soft_wrap=True)
+    for line in models(summary):
+        console.print(Text(line), soft_wrap=True)
     for line in next_commands(summary, config):
         console.print(Text(line, style="dim"), soft_wrap=True)
 
@@ -53,8 +55,20 @@ def counts(summary: Summary) -> str:
         f"sandbox: {summary.sandbox or 'unknown'}",
     ]
     if summary.tokens:
-        parts.append(f"{summary.tokens} tokens, {summary.cost_usd:.2f} USD")
+        is_known = all(tally.cost_usd is not None for tally in summary.models.values())
+        cost = f"{summary.cost_usd:.2f} USD" if is_known else "at an unknown price (proposer.prices)"
+        parts.append(f"{summary.tokens} tokens, {cost}")
     return "; ".join(parts) + "."
+
+
+def models(summary: Summary) -> Iterator[str]:
+    """A line for each model: what its replies were, and how many of its programs and repairs were right."""
+    for name, tally in summary.models.items():
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in tally.outcomes.items())
+        cost = "price unknown" if tally.cost_usd is None else f"{tally.cost_usd:.2f} USD"
+        repairs = f"; {tally.repaired} of {tally.repairs} repairs right" if tally.repairs else ""
+        right = f"{tally.scored} of {tally.judged} programs right{repairs}"
+        yield f"{name}: {tally.calls} calls ({outcomes}), {cost}; {right}"
 
 
 def next_commands(summary: Summary, config: Config) -> Iterator[str]:

@@ -187,7 +187,12 @@ def announce(config: Config, console: Console) -> None:
 
 def proposer_line(config: Config) -> str:
     """Which proposer, and why that one."""
-    why = {"genetic": "no model is configured"}.get(config.proposer.name)
+    at = f" at {config.proposer.api_base}" if config.proposer.api_base else ""
+    why = {
+        "genetic": "no model is configured",
+        "llm": f"{', '.join(config.proposer.models)}{at}",
+        "mailbox": f"whoever answers {Path(config.runs_dir) / str(config.name) / 'mailbox'}",
+    }.get(config.proposer.name)
     return f"{config.proposer.name} ({why})" if why else config.proposer.name
 
 

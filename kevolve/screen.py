@@ -38,6 +38,7 @@ ENDS = {
     "plateau": "nothing better has come for as long as was asked for",
     "tokens": "the tokens of the budget are spent",
     "cost_usd": "the money of the budget is spent",
+    "spent": "the next call of a model does not fit into the budget of tokens or money",
     "interrupted": "interrupted, everything is saved",
     "faults": "the machine kept failing, everything is saved",
 }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from kevolve.events import Event
+from kevolve.model_tally import ModelTallies, ModelTally
 from kevolve.verdict import STAGES, Role, Scored, from_json
 
 Stopped = Literal["running", "finished", "interrupted", "faults"]
@@ -70,6 +72,7 @@ class Summary:
     sandbox: str = ""
     tokens: int = 0
     cost_usd: float = 0.0
+    models: Mapping[str, ModelTally] = field(default_factory=dict)
     results: tuple[Result, ...] = ()
     stopped: Stopped = "running"
 
@@ -100,15 +103,21 @@ class Tally:
         self._elapsed = 0.0
         self._languages: dict[str, str] = {}
         self._results: dict[tuple[str, str], Result] = {}
+        self._models = ModelTallies()
 
     def heard(self, event: Event) -> None:
         if event.kind == "opened":
             self._open(event)
+        self._models.heard(event)
         self._elapsed = event.elapsed
         match event.kind:
             case "surveyed":
                 place = (event.data["operator"], event.data["device"])
                 self._results.setdefault(place, Result(*place))
+            case "called":
+                call = event.data["call"]
+                self._counts["tokens"] += call["prompt_tokens"] + call["reply_tokens"]
+                self._cost_usd += call["cost_usd"] or 0.0
             case "proposed":
                 self._counts["tokens"] += event.data["tokens"]
                 self._cost_usd += event.data["cost_usd"]
@@ -138,6 +147,7 @@ class Tally:
             rejected=dict(self._rejected),
             sandbox=self._sandbox,
             cost_usd=self._cost_usd,
+            models=deepcopy(self._models.of),
             results=tuple(self._results.values()),
             stopped=self._stopped,
             **self._counts,

@@ -160,6 +160,7 @@ def typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., t
     crowned(tmp_path / "runs/both", "jagged_mean", "cpu-some-1", "// b\n")
     crowned(tmp_path / "runs/both", "jagged_mean", "nvidia-h200", "// c\n", "triton")
     crowned(tmp_path / "runs/lost", "my_op", "cpu-some-1", "// d\n")
+    crowned(tmp_path / "runs/odd", "jagged_sum", "amd-mi300x", "// e\n", "triton")
     (tmp_path / "runs/none").mkdir()
     (tmp_path / "runs/none/events.jsonl").write_text("")
     (tmp_path / "full").mkdir()
@@ -184,6 +185,7 @@ def typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., t
         (["both", "--operator", "jagged_mean"], 2, "Type --device cpu-some-1; there are cpu-some-1, nvidia-h200."),
         (["trial", "--device", "cuda"], 2, "It has a champion on cpu-some-1."),
         (["trial", "--out", "HERE/full"], 2, "it exists already"),
+        (["odd"], 2, "only champions of cpu and cuda devices can be exported"),
         (["lost", "--out", "HERE/lost"], 2, "runs/lost does not have its definition"),
         (["trial", "--out", "HERE/full/mine.txt/inner"], 4, "Type --out DIR with a folder that can be written"),
     ],

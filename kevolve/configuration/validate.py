@@ -14,6 +14,7 @@ from kevolve.configuration.overrides import unknown_key
 from kevolve.configuration.schema import Key, keys, sections, shown
 from kevolve.errors import UsageError, nearest
 from kevolve.judge.landscape import landscape_names
+from kevolve.propose.llm.checking import problems as llm_problems
 
 Where = Callable[[str], str]  # a key's name -> how to show the place that set it
 
@@ -91,6 +92,7 @@ def _relations(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
     name = flat["name"]
     if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         found.append(("name", "it names a folder: letters, digits, dot, dash and underscore only."))
+    found += llm_problems(flat)
     try:
         selector(flat["cluster.labels"])
     except UsageError as error:

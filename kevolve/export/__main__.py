@@ -13,7 +13,7 @@ from kevolve.champions.__main__ import KEPT
 from kevolve.champions.champion import own_operator
 from kevolve.config import Config
 from kevolve.errors import UsageError
-from kevolve.export.choosing import Wanted, choose
+from kevolve.export.choosing import Wanted, choose, family
 from kevolve.quiet import quieten
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def _export(given: argparse.Namespace) -> int:
     champion = choose(Wanted(given.run, given.operator, given.device, runs_dir, champions_dir))
     champion.source()  # a file that is not right is said before anything heavy is imported
     definition = own_operator(champion, runs_dir)
-    family = "cuda" if champion.device.startswith("nvidia-") else champion.device.partition("-")[0]
-    folder = Path(given.out or f"evolved-{champion.operator.replace('_', '-')}-{family}")
+    device = family(champion)
+    folder = Path(given.out or f"evolved-{champion.operator.replace('_', '-')}-{device}")
     _make(folder)
     quieten()  # baselines are tried, and what PyTorch thinks of one or another of them is of no interest here
     logging.getLogger("torch.fx").setLevel(logging.ERROR)
@@ -73,7 +73,7 @@ def _export(given: argparse.Namespace) -> int:
     from kevolve.operators.registry import load_operator
 
     try:
-        _write(champion, load_operator(champion.operator, family), folder, runs_dir)
+        _write(champion, load_operator(champion.operator, device), folder, runs_dir)
     except UsageError:
         folder.rmdir()  # nothing was written
         raise

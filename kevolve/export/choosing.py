@@ -10,6 +10,7 @@ from kevolve.champions.champion import Champion, kept_champions, run_champions
 from kevolve.errors import UsageError, nearest
 
 KEPT = "champion"
+FAMILIES = ("cpu", "cuda")  # whose chips the guards of a package can tell
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,18 @@ def choose(wanted: Wanted) -> Champion:
             f"  Type --device {keys[0]}; there are {', '.join(keys)}."
         )
     return fitting[0]
+
+
+def family(champion: Champion) -> str:
+    """The name of the device that a champion's key belongs to: cpu or cuda. UsageError for one of another kind."""
+    first = champion.device.partition("-")[0]
+    found = {"nvidia": "cuda"}.get(first, first)
+    if found not in FAMILIES:
+        raise UsageError(
+            f"{champion.operator} on {champion.device}: only champions of {' and '.join(FAMILIES)} devices can be"
+            " exported."
+        )
+    return found
 
 
 def _champions(wanted: Wanted) -> list[Champion]:

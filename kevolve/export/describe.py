@@ -11,6 +11,7 @@ from typing import Any
 import kevolve
 from kevolve.champions.champion import Champion
 from kevolve.champions.dispatch import options
+from kevolve.export.choosing import family
 from kevolve.export.forms import EAGER, Forms
 from kevolve.export.interface import Interface
 from kevolve.export.proven import Proven
@@ -63,10 +64,9 @@ def readme_texts(
     low, high = fitness.interval
     is_cpp = champion.record["program"]["language"] == "cpp"
     day = f"{champion.measured:%Y-%m-%d}" if champion.measured else "an unknown day"
-    family = {"nvidia": "cuda"}.get(champion.device.partition("-")[0], champion.device.partition("-")[0])
     origin = champion.record["program"]["origin"]
     return {
-        "distribution": f"evolved-{champion.operator.replace('_', '-')}-{family}",
+        "distribution": f"evolved-{champion.operator.replace('_', '-')}-{family(champion)}",
         "version": f"{champion.measured or datetime.now(UTC):%Y.%m.%d}+{champion.program[:8]}",
         "summary": f"{champion.operator} for {champion.device}, evolved by kevolve",
         "description": _description(operator, interface),

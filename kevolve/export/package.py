@@ -13,6 +13,7 @@ from string import Template
 from kevolve.champions.champion import Champion
 from kevolve.champions.rivals import rivals_of
 from kevolve.errors import UsageError
+from kevolve.export.choosing import family
 from kevolve.export.describe import provenance, readme_texts
 from kevolve.export.forms import Forms, Tried
 from kevolve.export.interface import Interface, interface_of
@@ -45,6 +46,10 @@ class Exported:
 def export(champion: Champion, operator: Operator, folder: Path, runs_dir: Path) -> Exported:
     """Write the package of `champion` into `folder`. UsageError for what cannot be exported; OSError from the disk."""
     program, measured = champion.source(), measurements(champion)
+    if not (PARTS / f"_kernel_{program.language}.py.txt").is_file():
+        raise UsageError(
+            f"{champion.operator} on {champion.device} is in {program.language}, which no package can run."
+        )
     interface, proven = interface_of(operator), proven_by(operator)
     if not interface.tensors:
         raise UsageError(f"{operator.name} has no input tensor, so there is nothing to dispatch a call by.")
@@ -64,12 +69,6 @@ def export(champion: Champion, operator: Operator, folder: Path, runs_dir: Path)
 def package_name(champion: Champion) -> str:
     """`evolved_jagged_sum_cpu`: champions of several devices can be installed side by side."""
     return f"evolved_{champion.operator}_{family(champion)}"
-
-
-def family(champion: Champion) -> str:
-    """The name of the device that a champion's key belongs to."""
-    first = champion.device.partition("-")[0]
-    return {"nvidia": "cuda"}.get(first, first)
 
 
 def measurements(champion: Champion) -> tuple[Measurement, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kevolve.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from kevolve.config import ProposerConfig
-    from kevolve.propose.proposer import Proposer
+    from kevolve.propose.proposer import Proposer, Resident
 
 GROUP = "kevolve.proposers"
 
@@ -31,7 +31,24 @@ def _grid(config: ProposerConfig) -> Proposer:
     return Grid()
 
 
-_OWN: dict[str, Callable[[ProposerConfig], Proposer]] = {"genetic": _genetic, "grid": _grid}
+def _llm(config: ProposerConfig) -> Resident:
+    from kevolve.propose.llm.proposer import Llm
+
+    return Llm(config)
+
+
+def _mailbox(config: ProposerConfig) -> Resident:
+    from kevolve.propose.mailbox import Mailbox
+
+    return Mailbox(config)
+
+
+_OWN: dict[str, Callable[[ProposerConfig], Proposer | Resident]] = {
+    "genetic": _genetic,
+    "grid": _grid,
+    "llm": _llm,
+    "mailbox": _mailbox,
+}
 
 
 def proposer_names() -> tuple[str, ...]:
@@ -40,14 +57,14 @@ def proposer_names() -> tuple[str, ...]:
     return (*_OWN, *found)
 
 
-def proposer(name: str, config: ProposerConfig) -> Proposer:
+def proposer(name: str, config: ProposerConfig) -> Proposer | Resident:
     """The proposer called `name`; UsageError naming those there are."""
     if name in _OWN:
-        return _OWN[name](config)
+        own: Proposer | Resident = _OWN[name](config)
+        return own
     for point in entry_points(group=GROUP):
         if point.name == name:
-            made: Proposer = point.load()(config)
-            return made
+            return cast("Proposer | Resident", point.load()(config))
     names = proposer_names()
     raise UsageError(
         f"no proposer is called {name}.{nearest(name, names)} Type proposer={' or proposer='.join(names)}."

@@ -19,6 +19,8 @@ from kevolve.durable import write_atomically
 from kevolve.errors import FaultsStopped, UsageError
 from kevolve.operators.custom.bring import bring, ready
 from kevolve.population import Population, open_run
+from kevolve.propose.desk import Desk
+from kevolve.propose.proposer import PutOff, Request, is_resident
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
 from kevolve.search.earlier import beginnings
@@ -29,6 +31,7 @@ from kevolve.search.listener import Audience, Listener
 from kevolve.search.phases import Phases
 from kevolve.search.policies.policy import Search
 from kevolve.search.proposing import in_one_line
+from kevolve.search.repairing import to_repair
 from kevolve.search.session import leases_of, proposer_of, running
 from kevolve.search.steps import Steps
 from kevolve.search.stopping import Stopping
@@ -40,7 +43,7 @@ from kevolve.verdict import Fault, Judgement, Rejected
 if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.judge.lease import Lease
-    from kevolve.propose.proposer import Proposer
+    from kevolve.propose.proposer import Proposer, Resident
 
 Interrupt = Callable[[], object]
 
@@ -57,7 +60,7 @@ def evolve(
     listeners: Sequence[Listener] = (),
     *,
     leases: Sequence[Lease] | None = None,
-    proposer: Proposer | None = None,
+    proposer: Proposer | Resident | None = None,
     workers: Workers | None = None,
     began: float | None = None,
     on_start: Callable[[Interrupt], object] | None = None,
@@ -118,11 +121,12 @@ class Driver:
         self.asking: Counter[Search] = Counter()
         self.quiet_at = time.monotonic()
         self.confirmation_seconds = 0.0  # the longest so far
+        self.resident: Resident | None = None
 
     async def run(
         self,
         leases: Sequence[Lease] | None,
-        proposer: Proposer | None,
+        proposer: Proposer | Resident | None,
         on_start: Callable[[Interrupt], object] | None = None,
     ) -> Summary:
         """Everything, from leases to champions."""
@@ -142,14 +146,17 @@ class Driver:
 
     async def give_back(self) -> None:
         """Close every lease. One that cannot be closed, because Ray is gone, does not hide why the run ended."""
+        if self.resident is not None:
+            await self.resident.close()
         for device, lease in self.leases.items():
             try:
                 await asyncio.wait_for(lease.close(), GIVE_BACK_SECONDS)
             except Exception as error:
                 log.warning("%s could not be given back: %s", device, in_one_line(error) or "no answer")
 
-    def open(self, proposer: Proposer) -> None:
+    def open(self, proposer: Proposer | Resident) -> None:
         """Store that the session begins, and get what it works with."""
+        self.resident = proposer if is_resident(proposer) else None
         name = self.population.folder.name
         environment = opening.environment_of(list(self.leases.values()), self.lineage, name)
         self.starting = {
@@ -173,9 +180,18 @@ class Driver:
             self.store,
             self.workers.proposing(proposer, self.config.cluster),
             self.islands,
+            self.resident,
         )
+        if self.resident is not None:
+            self.resident.begin(self.desk())
         unfinished = [step for state in self.lineage.searches.values() for step in state.open.values()]
         self.unfinished = deque(sorted(unfinished, key=lambda step: step.asked or 0))
+
+    def desk(self) -> Desk:
+        """What a resident proposer works at."""
+        spent = (self.lineage.tokens, self.lineage.cost_usd)
+        about = (self.config, self.population.folder)
+        return Desk(*about, *spent, self.steps.called, self.phases.away, self.stopping.is_over)
 
     async def search(self) -> str | None:
         """The search itself; returns what trouble ended it, if trouble did."""
@@ -260,7 +276,7 @@ class Driver:
         while True:
             async with self.phases.shared():
                 step = await self.next_step(number)
-                ready = await self.steps.develop(step) if step is not None else None
+                ready = await self.develop(step) if step is not None else None
             if step is None:
                 if self.stopping.reason is not None:
                     return
@@ -273,6 +289,15 @@ class Driver:
                 await self.steps.tell(step)
             self.changed.set()
             self.changed = asyncio.Event()
+
+    async def develop(self, step: Step) -> Ready | None:
+        """See `Steps.develop`. A step that is put off stays open for whoever goes on with the run."""
+        try:
+            return await self.steps.develop(step)
+        except PutOff as later:
+            log.info("request %s is put off: %s", step.asked, later)
+            self.stopping.reason = self.stopping.reason or later.ends or "interrupted"
+            return None
 
     async def measure(self, step: Step, ready: Ready) -> None:
         """On an exclusive device, with nothing else of ours at work; on others beside everything but such a timing."""
@@ -299,6 +324,9 @@ class Driver:
         ]
         if not wanting or self.stopping.reason is not None:
             return None
+        most = self.resident.repairs if self.resident is not None else 0
+        if (lost := to_repair(self.lineage, wanting, most, self.config.seed)) is not None:
+            return self.begin(lane, *lost)
         search = min(wanting, key=self.asks)
         island = self.asks(search) % self.config.policy.islands
         self.asking[search] += 1
@@ -306,6 +334,10 @@ class Driver:
             request, asks = await self.islands.ask(island, search)
         finally:
             self.asking[search] -= 1
+        return self.begin(lane, search, island, request, asks)
+
+    def begin(self, lane: int, search: Search, island: int, request: Request, asks: int) -> Step:
+        """Store a request; its step is then open."""
         asked = self.lineage.asked + 1
         place = {"lane": lane, "asked": asked, "operator": search.operator, "device": search.device, "island": island}
         self.store("asked", {**place, "request": asdict(request), "random_state": asks})

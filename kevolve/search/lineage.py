@@ -15,13 +15,16 @@ from typing import Any
 from kevolve.events import Event
 from kevolve.judge.lease import Survey
 from kevolve.program import Program
+from kevolve.propose.history import Past
 from kevolve.propose.proposer import Credit, Request
 from kevolve.search.behaviour import likeness
 from kevolve.search.island import Memories, Memory
 from kevolve.search.policies.policy import Arrival, Heard, Member, Search, Stirred, Told
-from kevolve.verdict import Fault, Fitness, Judgement, Key, Scored, from_json
+from kevolve.verdict import Fault, Fitness, Judgement, Key, Rejected, Scored, from_json
 
 Record = Mapping[str, Any]
+
+REPAIRABLE = ("screen", "build", "correctness")  # what is wrong with a program that its proposer could mend
 
 
 @dataclass
@@ -42,6 +45,15 @@ class Step:
     def has_verdict(self) -> bool:
         """A fault is none."""
         return self.judgement is not None
+
+
+@dataclass(frozen=True)
+class Repairable:
+    """A rejected program that nobody was asked to repair yet; `repairs` in a row led to it."""
+
+    program: str
+    island: int
+    repairs: int
 
 
 @dataclass
@@ -66,11 +78,13 @@ class SearchState:
     islands: int
     survey: Survey | None = None
     programs: dict[str, Record] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
     artefacts: dict[str, str] = field(default_factory=dict)
     likenesses: dict[str, str] = field(default_factory=dict)
     starting: dict[str, Step] = field(default_factory=dict)
     open: dict[int, Step] = field(default_factory=dict)
+    repairable: list[Repairable] = field(default_factory=list)
     put_off: dict[int, Step] = field(default_factory=dict)  # ended in a fault: for the next session to take up again
     asks: list[int] = field(default_factory=list)
     heard: list[list[Heard]] = field(default_factory=list)
@@ -95,6 +109,11 @@ class SearchState:
         """Is this the best so far?"""
         if fitness.speedup > self.best_speedup:
             self.best_speedup, self.best_roofline, self.since_best = fitness.speedup, fitness.roofline, 0
+
+    @property
+    def past(self) -> Past:
+        """For proposers that learn from it."""
+        return Past(self.programs, self.judgements, self.children, self.best_speedup)
 
     def take_up_again(self, evaluations: int) -> None:
         """Open what was put off, as far as the budget has room for it."""
@@ -123,7 +142,7 @@ class Lineage:
         self.closed: str | None = None
         self.scored_seconds = 0.0
         self.scored = 0
-        self.tokens = 0
+        self.tokens = 0  # of calls of models, and what they cost as far as prices are known
         self.cost_usd = 0.0
 
     def heard(self, event: Event) -> None:
@@ -205,7 +224,11 @@ class Lineage:
     def _asked(self, search: Search, state: SearchState, data: Record) -> None:
         asked = data["request"]
         credit = {edit: Credit(**record) for edit, record in asked["credit"].items()}
-        request = Request(asked["kind"], tuple(asked["parents"]), asked["seed"], credit)
+        request = Request(
+            asked["kind"], tuple(asked["parents"]), asked["seed"], credit, repairs=asked.get("repairs", 0)
+        )
+        if request.kind == "repair":
+            state.repairable = [one for one in state.repairable if one.program != request.parents[0]]
         state.open[data["asked"]] = Step(search, data["asked"], data["island"], request)
         # With several lanes, two answers of one island can be stored the other way round.
         state.asks[data["island"]] = max(state.asks[data["island"]], data["random_state"])
@@ -215,13 +238,19 @@ class Lineage:
         self.tokens += data["tokens"]
         self.cost_usd += data["cost_usd"]
         program = data["program"]
-        state.programs.setdefault(program["id"], program)
+        if state.programs.setdefault(program["id"], program) is program:
+            for parent in program["parents"]:
+                state.children.setdefault(parent, []).append(program["id"])
         if data["asked"] is None:
             state.starting.setdefault(program["id"], Step(search, program=program))
         elif data["retried"]:
             state.open[data["asked"]].attempt = data["attempt"] + 1
         else:
             state.open[data["asked"]].program = program
+
+    def _called(self, search: Search, state: SearchState, data: Record) -> None:
+        self.tokens += data["call"]["prompt_tokens"] + data["call"]["reply_tokens"]
+        self.cost_usd += data["call"]["cost_usd"] or 0.0
 
     def _refused(self, search: Search, state: SearchState, data: Record) -> None:
         del state.open[data["asked"]]
@@ -269,6 +298,8 @@ class Lineage:
         if step.asked is not None:
             state.told += 1
             del state.open[step.asked]
+            if (lost := _repairable(step)) is not None:
+                state.repairable.append(lost)
 
     def _migrated(self, search: Search, state: SearchState, data: Record) -> None:
         state.migrations += 1
@@ -316,6 +347,16 @@ def arrival_record(arrival: Arrival) -> dict[str, Any]:
     member = arrival.member
     facts = {"program": member.program, "fitness": list(member.fitness), "niche": member.niche}
     return {**facts, "replaced": arrival.replaced}
+
+
+def _repairable(step: Step) -> Repairable | None:
+    """The step's program, if it is one to send back to its proposer."""
+    assert step.program is not None
+    assert step.judgement is not None
+    verdict = step.judgement.verdict
+    if step.request is None or not isinstance(verdict, Rejected) or verdict.stage not in REPAIRABLE:
+        return None
+    return Repairable(step.program["id"], step.island or 0, step.request.repairs)
 
 
 def _is_scored(judgement: Judgement) -> bool:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 SAME = ("operators", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
 LIMITS: tuple[str, ...] = get_args(Limit)
-NATURAL_ENDS = (*LIMITS, "exhausted")
+NATURAL_ENDS = (*LIMITS, "exhausted", "spent")
+SAME_OF_PROPOSER = ("name", "structure_rate")  # models, servers and prices may change
 
 
 def recall(population: Population, config: Config) -> tuple[Lineage, Tally]:
@@ -45,6 +46,9 @@ def recall(population: Population, config: Config) -> tuple[Lineage, Tally]:
 
 def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """UsageError if the configuration would make another search of the run. Budget, tracking and such may change."""
+    now, then = (
+        {**config, "proposer": {key: config["proposer"].get(key) for key in SAME_OF_PROPOSER}} for config in (now, then)
+    )
     changed = [
         f"{key}={now[key]!r}, and the run has {then[key]!r}" for key in SAME if _plain(now[key]) != _plain(then[key])
     ]

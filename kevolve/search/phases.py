@@ -36,6 +36,21 @@ class Phases:
             self._leave_shared()
 
     @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Inside `shared`: a wait for somebody who needs no core of ours. Timings may begin meanwhile."""
+        self._leave_shared()
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._sharing += 1  # only for `shared` to take it back: a lane that is cancelled waits for nothing
+            raise
+        except BaseException:
+            await self._return()
+            raise
+        else:
+            await self._return()
+
+    @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
         """A timing: nothing else of ours uses a core."""
         if self._is_alone or self._sharing or self._waiting_alone:
@@ -46,6 +61,16 @@ class Phases:
             yield
         finally:
             self._leave_alone()
+
+    async def _return(self) -> None:
+        if not self._is_alone and not self._waiting_alone:
+            self._sharing += 1
+            return
+        try:
+            await self._wait(self._waiting_shared, self._leave_shared)
+        except asyncio.CancelledError:
+            self._sharing += 1  # as above
+            raise
 
     async def _wait(self, queue: deque[asyncio.Future[None]], leave: Callable[[], None]) -> None:
         """Until admitted. A lane cancelled while it waits gives its place, or its turn, back."""

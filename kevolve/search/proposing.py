@@ -1,4 +1,7 @@
-"""Proposing: one Ray task per request, so that no proposer can stop the driver or take it down."""
+"""Proposing: one Ray task per request, so that no proposer can stop the driver or take it down.
+
+A proposer that waits for somebody else (a model, a person) is a `Resident` and stays with the driver.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,42 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from kevolve.cluster.nodes import LOOK_SECONDS, NodeLost, alive_nodes, answer_of, nodes_within, selector
+from kevolve.errors import FaultsStopped, UsageError
 from kevolve.program import Program
-from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request
+from kevolve.propose.proposer import Context, Proposal, Proposer, PutOff, Refusal, Request, Resident, is_resident
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from kevolve.config import ClusterConfig
+    from kevolve.search.workers import Propose
 
 DEATHS = 3  # workers that one request may cost
 
 
 class ProposerFailed(Exception):
     """The proposer raised, or its worker died every time: its trouble, not a refusal."""
+
+
+def proposing(proposer: Proposer | Resident, cluster: ClusterConfig) -> Propose:
+    """The run's proposer at work, wherever that is."""
+    return Beside(proposer) if is_resident(proposer) else Proposing(proposer, cluster)
+
+
+class Beside:
+    """A resident at work on the driver's own event loop."""
+
+    def __init__(self, resident: Resident) -> None:
+        self._resident = resident
+
+    async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
+        """Its answer; raises ProposerFailed for what it was not meant to raise."""
+        try:
+            return await self._resident.propose(request, context)
+        except (PutOff, FaultsStopped, UsageError, OSError):
+            raise
+        except Exception as error:
+            raise ProposerFailed(f"the proposer raised {type(error).__name__}: {in_one_line(error)}") from error
 
 
 class Proposing:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kevolve.search.lineage import Lineage, SearchState
 
 Limit = Literal["evaluations", "minutes", "target", "roofline", "plateau", "tokens", "cost_usd"]  # keys of the budget
-Reason = Limit | Literal["exhausted", "interrupted", "faults"]
+Reason = Limit | Literal["exhausted", "spent", "interrupted", "faults"]
 
 FAULTS_IN_A_ROW = 5
 FRUITLESS_IN_A_ROW = 100  # requests that brought nothing new: the proposer has run out of programs

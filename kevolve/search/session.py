@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kevolve.errors import FaultsStopped, UsageError
 from kevolve.search.proposing import in_one_line
+from kevolve.secrets import hidden
 
 if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.judge.lease import Lease
-    from kevolve.propose.proposer import Proposer
+    from kevolve.propose.proposer import Proposer, Resident
     from kevolve.search.workers import Workers
 
 ADVICE = "`kevolve doctor` looks for the reason and says what to type. Then type the command again."
@@ -23,7 +24,8 @@ def running(workers: Workers, config: Config) -> Iterator[None]:
     """Ray is up inside. FaultsStopped if it does not start, which Ray tells by a bare Exception."""
     with contextlib.ExitStack() as session:
         try:
-            session.enter_context(workers.up(config.cluster))
+            with hidden():  # what Ray starts has the environment of this moment
+                session.enter_context(workers.up(config.cluster))
         except (UsageError, OSError):
             raise
         except Exception as error:
@@ -48,9 +50,8 @@ def leases_of(config: Config) -> Sequence[Lease]:
         raise FaultsStopped(f"the device could not be taken ({reason}).\n  {ADVICE}") from error
 
 
-def proposer_of(config: Config) -> Proposer:
+def proposer_of(config: Config) -> Proposer | Resident:
     """The proposer that the configuration names."""
     from kevolve.propose.registry import proposer
 
-    made: Proposer = proposer(config.proposer.name, config.proposer)
-    return made
+    return proposer(config.proposer.name, config.proposer)

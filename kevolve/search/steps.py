@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kevolve.program import Program
-from kevolve.propose.proposer import Context, Refusal, Request
+from kevolve.propose.desk import Call
+from kevolve.propose.history import history_of
+from kevolve.propose.proposer import Context, Refusal, Request, Resident
 from kevolve.search.behaviour import likeness, niche_of
 from kevolve.search.confirmation import judgement_record
 from kevolve.search.judging import Ready, Settled, equal, measure, prepare, seed_of
@@ -44,6 +46,7 @@ class Steps:
         store: Store,
         proposing: Propose,
         islands: Islands,
+        resident: Resident | None = None,
     ) -> None:
         self._run_seed = run_seed
         self._leases = leases
@@ -52,6 +55,8 @@ class Steps:
         self._store = store
         self._proposing = proposing
         self._islands = islands
+        self._resident = resident
+        self._attempts = ATTEMPTS if resident is None else resident.attempts
 
     def begin(self, search: Search, program: Program) -> None:
         """Take a starting program in: a step without request and island."""
@@ -105,7 +110,7 @@ class Steps:
         """One attempt at a program; False if there is none to be had."""
         assert step.request is not None
         request = replace(step.request, attempt=step.attempt)
-        context = self._context(step.search, request)
+        context = self._context(step, request)
         lease = self._leases[step.search.device]
         try:
             answer = await self._proposing(request, context)
@@ -118,7 +123,7 @@ class Steps:
             return self._refused(step, problem)
         is_under_way = self._lineage.under_way(step.search, answer.program.id)
         is_known = is_under_way or self._lineage.known(step.search, lease.key(answer.program)) is not None
-        retried = is_known and step.attempt + 1 < ATTEMPTS
+        retried = is_known and step.attempt + 1 < self._attempts
         cost = {"tokens": answer.tokens, "cost_usd": answer.cost_usd}
         if is_under_way and not retried:
             return self._refused(step, "every attempt gave a program that another lane is at")
@@ -127,8 +132,17 @@ class Steps:
         )
         return True
 
-    def _context(self, search: Search, request: Request) -> Context:
-        state = self._lineage.state(search)
+    def called(self, context: Context, call: Call) -> dict[str, Any]:
+        """Store a call of a model, with its texts as blobs; returns its record, as a program's origin keeps it."""
+        texts = {"prompt": self._population.put(call.prompt), "reply": self._population.put(call.reply)}
+        facts = {name: value for name, value in vars(call).items() if name not in texts}
+        record = {**facts, "documents": list(call.documents), **texts}
+        place = {"asked": context.number, "operator": context.operator, "device": context.device}
+        self._store("called", {**place, "call": record})
+        return record
+
+    def _context(self, step: Step, request: Request) -> Context:
+        search, state = step.search, self._lineage.state(step.search)
 
         def program(record: Mapping[str, Any] | None) -> Program:
             assert record is not None
@@ -136,7 +150,19 @@ class Steps:
 
         parents = tuple((program(state.programs[id]), state.judgements[id].verdict) for id in request.parents)
         seeds = tuple(program(step.program) for step in state.starting.values())
-        return Context(search.operator, search.device, parents, seeds)
+        context = Context(search.operator, search.device, parents, seeds)
+        if self._resident is None:  # it travels with every request: what is not needed stays here
+            return context
+        lease = self._leases[search.device]
+        return replace(
+            context,
+            number=step.asked or 0,
+            languages=tuple(lease.languages),
+            environment=lease.environment,
+            survey=state.survey,
+            seed_verdicts={seed.id: state.judgements[seed.id].verdict for seed in seeds if seed.id in state.judgements},
+            history=history_of(state.past, request.parents),
+        )
 
     def _proposed(
         self, search: Search, asked: int | None, island: int | None, program: Program, facts: Mapping[str, Any]
@@ -163,6 +189,8 @@ class Steps:
         alike = likeness(step.program["language"], self._source(step))
         facts = {"program": step.program["id"], "number": number, "reused": settled.reused, "likeness": alike}
         self._store("judged", {**_place(step), **facts, "judgement": self.record(judgement)})
+        if self._resident is not None and step.asked is not None:
+            self._resident.judged(step.asked, judgement.verdict)
 
     def _source(self, step: Step) -> str:
         assert step.program is not None

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from kevolve.config import ClusterConfig, Config, PolicyConfig
-from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request
+from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request, Resident, is_resident
 from kevolve.search.cluster import cluster, loss
 from kevolve.search.island import Islands, LocalIslands, Memories, RayIslands
-from kevolve.search.proposing import Proposing
+from kevolve.search.proposing import Beside, proposing
 
 Propose = Callable[[Request, Context], Awaitable[Proposal | Refusal]]
 
@@ -23,17 +23,17 @@ class Workers:
 
     up: Callable[[ClusterConfig], AbstractContextManager[None]]
     islands: Callable[[PolicyConfig, int, Callable[[int], Memories]], Islands]
-    proposing: Callable[[Proposer, ClusterConfig], Propose]
+    proposing: Callable[[Proposer | Resident, ClusterConfig], Propose]
     loss: Callable[[ClusterConfig], Awaitable[str | None]]
 
 
-RAY = Workers(cluster, RayIslands, Proposing, loss)
+RAY = Workers(cluster, RayIslands, proposing, loss)
 
 
 class LocalProposing:
     """Proposes in this process."""
 
-    def __init__(self, proposer: Proposer, cluster: ClusterConfig) -> None:
+    def __init__(self, proposer: Proposer) -> None:
         self._proposer = proposer
 
     async def __call__(self, request: Request, context: Context) -> Proposal | Refusal:
@@ -44,7 +44,11 @@ async def _no_loss(cluster: ClusterConfig) -> str | None:
     return None
 
 
-LOCAL = Workers(lambda cluster: nullcontext(), LocalIslands, LocalProposing, _no_loss)
+def _proposing(proposer: Proposer | Resident, cluster: ClusterConfig) -> Propose:
+    return Beside(proposer) if is_resident(proposer) else LocalProposing(proposer)
+
+
+LOCAL = Workers(lambda cluster: nullcontext(), LocalIslands, _proposing, _no_loss)
 
 
 def workers_of(config: Config) -> Workers:

@@ -31,7 +31,7 @@ def test_a_proposer_of_another_package_is_found_by_its_entry_point(monkeypatch: 
     monkeypatch.setattr(
         Genetic, "__init__", lambda self, config: setattr(self, "structure_rate", config.structure_rate)
     )
-    assert registry.proposer_names() == ("genetic", "grid", "other")
+    assert registry.proposer_names() == ("genetic", "grid", "llm", "mailbox", "other")
     made = registry.proposer("other", ProposerConfig(structure_rate=0.5))
     assert isinstance(made, Genetic)
     assert made.structure_rate == 0.5

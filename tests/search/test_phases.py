@@ -120,3 +120,50 @@ def test_a_turn_that_comes_in_the_moment_of_cancelling_is_passed_on() -> None:
         assert desk.inside == {"build1"}
 
     played(play)
+
+
+async def _waiting(phases: Phases, door: asyncio.Event, seen: list[str]) -> None:
+    async with phases.shared():
+        async with phases.away():
+            seen.append("away")
+            await door.wait()
+        seen.append("back")
+
+
+def test_who_waits_for_somebody_else_keeps_no_timing_waiting_and_comes_back_after_it() -> None:
+    async def play(desk: Desk) -> None:
+        door, seen = asyncio.Event(), list[str]()
+        waiting = asyncio.create_task(_waiting(desk.phases, door, seen))
+        await settle()
+        await desk.come("t1")
+        assert desk.inside == {"t1"}
+        door.set()
+        await settle()
+        assert seen == ["away"], "it does not come back into a timing"
+        await desk.leave("t1")
+        assert seen == ["away", "back"]
+        await waiting
+
+    played(play)
+
+
+def test_who_is_cancelled_while_away_or_coming_back_leaves_the_lock_as_it_was() -> None:
+    async def play(desk: Desk) -> None:
+        for is_coming_back in (False, True):
+            door, seen = asyncio.Event(), list[str]()
+            waiting = asyncio.create_task(_waiting(desk.phases, door, seen))
+            await settle()
+            await desk.come("t1")
+            if is_coming_back:
+                door.set()
+                await settle()
+            waiting.cancel()
+            await settle()
+            assert waiting.done()
+            await desk.leave("t1")
+            await desk.come("build1")
+            await desk.come("t2")
+            assert desk.inside == {"build1"}, "work still keeps a timing out"
+            await desk.leave("build1", "t2")
+
+    played(play)
