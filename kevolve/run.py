@@ -24,6 +24,7 @@ from kevolve.configuration import load_config
 from kevolve.configuration.help import help_text
 from kevolve.configuration.schema import as_yaml
 from kevolve.configuration.tree import folders
+from kevolve.devices.registry import refuse_elsewhere
 from kevolve.errors import FaultsStopped, UsageError, nearest
 from kevolve.operators.custom.bring import notice
 from kevolve.quiet import RunLog, quieten
@@ -85,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(config: Config, began: float) -> int:
     """Evolve and show the result. `began`, by `time.monotonic`, is when the command was typed."""
     shown = console()
+    if address_of(config.cluster) is None:
+        refuse_elsewhere(config.device.name)
     announce(config, shown)
     quieten()
     from kevolve.knowledge.lessons import Lessons

@@ -16,7 +16,7 @@ from kevolve.intervals import FEWEST_TO_RESAMPLE, interval_of_mean
 Stage = Literal["screen", "build", "correctness", "timing"]
 Role = Literal["search", "holdout", "adversarial"]
 Cache = Literal["warm", "cold"]
-FaultKind = Literal["sandbox", "toolchain", "device", "timeout", "lost"]
+FaultKind = Literal["sandbox", "toolchain", "device", "timeout", "lost", "unverified"]
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -108,7 +108,11 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Fault:
-    """The machine's trouble, never the program's."""
+    """The machine's trouble, never the program's.
+
+    The kind `unverified` is that of a machine without the device: what could be done without it was done, found nothing
+    wrong, and says nothing of how the program does there.
+    """
 
     kind: FaultKind
     reason: str

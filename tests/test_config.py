@@ -131,7 +131,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
         ("sead=1", "there is no key sead. Did you mean seed?"),
         ("budget=5", "budget is a section. Its keys: budget.evaluations, budget.minutes"),
         ("+experiment=jaged_ops", "conf/experiment/jaged_ops.yaml does not exist. Did you mean jagged_ops?"),
-        ("device=rocm", "conf/device/rocm.yaml does not exist. Devices here: auto, cpu, cuda."),
+        ("device=hexagon", "conf/device/hexagon.yaml does not exist. Devices here: auto, cpu, cuda, mtia, rocm."),
         ("policy.name=isles", "no policy is called isles. Did you mean islands?"),
         ("proposer.name=gentic", "no proposer is called gentic. Did you mean genetic?"),
         ("device.name=gpu", "no device is called gpu."),

@@ -59,7 +59,8 @@ class Report:
     refusal: str = ""
 
     def __str__(self) -> str:
-        return f"  {self.node}: {', '.join(offer.key for offer in self.offers) or self.trouble or self.lacks}"
+        offered = ", ".join(offer.key for offer in self.offers)
+        return f"  {self.node}: {offered or self.trouble or _first_line(self.lacks)}"
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,10 @@ def find_offers(config: Config) -> dict[str, list[Offer]]:
         what = "no device" if wanted == "auto" else f"no device={wanted}"
         only = f" with cluster.labels={config.cluster.labels}" if config.cluster.labels else ""
         lines = "\n".join(map(str, reports))
+        told = dict.fromkeys(report.lacks for report in reports)
+        reasons = "".join(f"\n  {why}" for why in told if why.startswith(f"device={wanted} "))
         raise UsageError(
-            f"device={wanted}: the Ray cluster has {what}{only}. Its nodes:\n{lines}\n"
+            f"device={wanted}: the Ray cluster has {what}{only}. Its nodes:\n{lines}{reasons}\n"
             "  Type device=auto to use what is there, or add a node that has one."
         )
     if wanted == "auto":  # a CPU only where the cluster has nothing else, as on one machine
@@ -152,7 +155,7 @@ def look(device_name: str, sandbox: str, require: str | None) -> Found:
         try:
             devices += [device for device in find_devices(name) if device.key not in [kept.key for kept in devices]]
         except UsageError as error:
-            lacks = lacks or _first_line(error)
+            lacks = lacks or str(error)
     described = tuple((device.name, device.key, device.target, device.ray_options()) for device in devices)
     return Found(version(), described, tier, lacks)
 
@@ -173,5 +176,5 @@ def last_line(error: BaseException) -> str:
     return lines[-1].strip() if lines else type(error).__name__
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+def _first_line(told: object) -> str:
+    return str(told).partition("\n")[0]

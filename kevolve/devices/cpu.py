@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.cache import cache_dir, remember
-from kevolve.devices.device import Peaks
+from kevolve.devices.device import Device, Peaks
 from kevolve.languages.cpp.headers import HEADER
 from kevolve.languages.language import Target
 
@@ -25,7 +25,7 @@ _CPU0 = Path("/sys/devices/system/cpu/cpu0")
 PEAKS_SOURCE = Path(__file__).with_name("peaks.cpp")
 
 
-class Cpu:
+class Cpu(Device):
     """This machine's processor, with g++ as its toolchain.
 
     The timing lease takes every core (`exclusive`): one compiler beside a two-thread kernel ruins any ratio.
@@ -76,6 +76,11 @@ class Cpu:
     def present(self) -> bool:
         """A CPU is always there; its toolchain may not be."""
         return shutil.which("g++") is not None
+
+    def lacks(self) -> str:
+        """What to install; empty if nothing is missing."""
+        needs = "needs g++, which is not on this machine.\n  Type `apt-get install g++`, then try again"
+        return "" if self.present() else needs
 
     def ray_options(self) -> dict[str, Any]:
         """The lease is one actor. It asks for no cores: the driver keeps everything else of ours still meanwhile."""

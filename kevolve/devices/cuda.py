@@ -18,7 +18,7 @@ from typing import Any
 
 from kevolve.cache import cache_dir, remember
 from kevolve.devices.cuda_driver import CudaError, Driver
-from kevolve.devices.device import Peaks
+from kevolve.devices.device import Device, Peaks
 from kevolve.devices.sensors import Sensors
 from kevolve.languages.language import Target
 
@@ -26,7 +26,7 @@ _BYTES_PER_CLOCK = 64  # that one multiprocessor can take in from the level-two 
 _PROBE_SECONDS = 5.0
 
 
-class Cuda:
+class Cuda(Device):
     """The first visible NVIDIA GPU, with Triton as its toolchain.
 
     Building and proposing go on while it measures: they use the CPU. PyTorch must have been built for CUDA.
@@ -171,12 +171,17 @@ class Cuda:
             return False
 
 
-def toolchain() -> str:
-    """The versions of Triton and of its assembler."""
+def triton_version() -> str:
+    """Such as `triton 3.6.0`."""
     try:
-        found = f"triton {version('triton')}"
+        return f"triton {version('triton')}"
     except PackageNotFoundError:
         return "no triton"
+
+
+def toolchain() -> str:
+    """The versions of Triton and of its assembler."""
+    found = triton_version()
     spec = find_spec("triton")
     assembler = Path(str(spec.origin)).parent / "backends" / "nvidia" / "bin" / "ptxas" if spec else Path()
     try:

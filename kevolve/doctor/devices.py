@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from kevolve.config import Config
 from kevolve.doctor.finding import Finding, last_line
-
-# Chips that can be seen without a library of their vendor.
-CHIPS = {"an AMD GPU": "/dev/kfd"}
 
 
 def devices(config: Config) -> Iterator[Finding]:
@@ -24,9 +20,6 @@ def devices(config: Config) -> Iterator[Finding]:
             continue
         what = f"{row.name}: {row.key}, languages {', '.join(row.languages)}, {row.toolchain}, peaks {row.rates}"
         yield Finding("device", what)
-    for chip, place in CHIPS.items():
-        if Path(place).exists() and {row.name for row in found} <= {"cpu", "cuda"}:
-            yield Finding("device", f"{chip} is here ({place}), and no device of kevolve uses it yet")
 
 
 def proposers(config: Config) -> Iterator[Finding]:

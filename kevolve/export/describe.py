@@ -22,6 +22,13 @@ from kevolve.verdict import Measurement
 
 _OWN = "Apache-2.0 for what is kevolve's; definition.py and what was derived from it are yours"
 
+_BUILT = {
+    "cpp": "The program is compiled by g++ at its first use and\n"
+    "kept in the user's cache. It was measured with `OMP_WAIT_POLICY=PASSIVE` and a thread for each core: where\n"
+    "a machine has other work, start Python with that, or OpenMP's threads (PyTorch's, too) spin while they wait.",
+    "triton": "Triton compiles the program when it is first launched.",
+}
+
 
 def provenance(champion: Champion, operator: Operator, proven: Proven, forms: Forms, routes: Routes) -> dict[str, Any]:
     """Ids, parents, machine, numbers and licence; the record itself is kept whole."""
@@ -78,15 +85,13 @@ def readme_texts(
         "dispatch_in_words": _dispatch(routes),
         "proven_in_words": _proven(champion, proven),
         "fallback_in_words": _fallback(forms),
-        "how_built": "The program is compiled by g++ at its first use and kept in the user's cache folder."
-        if is_cpp
-        else "Triton compiles the program when it is first launched.",
+        "how_built": _BUILT[champion.record["program"]["language"]],
         "gradients_in_words": _gradients(forms),
         "program": champion.program,
         "run": champion.run,
         "origin": f"found by kevolve's {origin['proposer']} proposer" if "proposer" in origin else "as it was given",
         "parents": ", ".join(f"`{parent}`" for parent in champion.record["program"]["parents"]) or "none",
-        "licence": "Apache-2.0",
+        "licence": _licence(operator),
         "licence_in_words": f"Licence: {_licence(operator)} (see LICENSE). No warranty: a judge's word is evidence, "
         "not proof.",
     }

@@ -1,6 +1,7 @@
 """`python -m kevolve.judge FILE --operator O` (or `--operator-file F`): one program's verdict, by itself.
 
-Exit status: 0 Scored, 1 Rejected, 4 Fault, 2 the command is wrong.
+Exit status: 0 Scored, 1 Rejected, 4 Fault, 2 the command is wrong. 3: nothing was found wrong with it, but the device
+is not here, so it is unverified.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="kevolve judge",
         description="Judge one program: is it right on every workload, and how fast against the fastest baseline?",
-        epilog="exit status: 0 scored, 1 rejected, 4 fault of the machine, 2 wrong command",
+        epilog="exit status: 0 scored, 1 rejected, 3 unverified (the device is not here), 4 fault of the machine,"
+        " 2 wrong command",
     )
     made.add_argument("file", metavar="FILE", help="the program's source, such as kernel.cpp")
     made.add_argument("--operator", metavar="O", help="the operator that it computes")
@@ -54,18 +56,23 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps({**asdict(judgement), "verdict": to_json(judgement.verdict)}, indent=2))
     else:
         _print(judgement, survey)
-    return _STATUS[type(judgement.verdict).__name__]
+    return 3 if _is_unverified(judgement) else _STATUS[type(judgement.verdict).__name__]
+
+
+def _is_unverified(judgement: Judgement) -> bool:
+    return getattr(judgement.verdict, "kind", "") == "unverified"
 
 
 def _judge(arguments: argparse.Namespace) -> tuple[Judgement, Survey]:
     program = _read(Path(arguments.file), _operator(arguments))
-    from kevolve.devices.registry import find_devices
+    from kevolve.devices.registry import find_device_to_judge
     from kevolve.judge.choice import judge_of
     from kevolve.judge.lease import Survey
     from kevolve.languages.language import Built
     from kevolve.verdict import Fault, Judgement
 
-    judge = judge_of(find_devices(arguments.device, program.language)[0], JudgeConfig(sandbox=arguments.sandbox))
+    device = find_device_to_judge(arguments.device, program.language)
+    judge = judge_of(device, JudgeConfig(sandbox=arguments.sandbox))
     none = Survey(program.operator, judge.device.key, {})
     try:
         built = judge.prepare(program)
@@ -139,6 +146,15 @@ def _print(judgement: Judgement, survey: Survey) -> None:
             console.print(f"Rejected at {stage}: {reason}", markup=False)
             if detail:
                 console.print(detail, markup=False)
+        case Fault(kind="unverified", reason=reason):
+            for name, fact in judgement.environment.items():
+                if isinstance(fact, str):
+                    console.print(f"{name}: {fact}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"Unverified on the device, which is not here: {reason}. Nothing was timed.",
+                markup=False,
+                soft_wrap=True,
+            )
         case Fault(kind=kind, reason=reason, detail=detail):
             console.print(f"Fault ({kind}): {reason} {detail}", markup=False)
     console.print(f"sandbox {judgement.sandbox}, device {judgement.key.device}, seed {judgement.seed}", style="dim")

@@ -14,7 +14,7 @@ from kevolve.judge.sandbox.exits import out_of_memory_kills, printable
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.judge.screen import screen
 from kevolve.languages.language import BuildError, Built, Target
-from kevolve.languages.registry import language
+from kevolve.languages.registry import builder
 from kevolve.operators.registry import load_operator
 from kevolve.program import Program
 from kevolve.verdict import Fault, Rejected
@@ -43,14 +43,14 @@ def prepare(
     program: Program, target: Target, tier: Tier, settings: JudgeConfig, device: str = "cpu"
 ) -> Built | Rejected | Fault:
     """The built program, or why it goes no further. `device` is the device's name: workloads may be its own."""
-    rejected = screen(program)
+    rejected = screen(program, device)
     if rejected is not None:
         return rejected
     operator, kills = load_operator(program.operator, device), out_of_memory_kills()
     try:
         with tempfile.TemporaryDirectory(prefix="kevolve-build-") as scratch:
             confined = Scratch(tier, Path(scratch).resolve(), settings.build_seconds)
-            built = language(program.language).build(program, operator, target, confined)
+            built: Built | BuildError = builder(program.language, target)(program, operator, target, confined)
             if isinstance(built, BuildError) and _is_full(confined.scratch, built):
                 return Fault("toolchain", f"no space left in {tempfile.gettempdir()} to build in: TMPDIR moves it")
             if isinstance(built, BuildError) and "Killed" in built.detail and out_of_memory_kills() > kills:

@@ -6,7 +6,9 @@ It convicts only what no honest program needs; everything that behaviour can sho
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from kevolve.languages.registry import language
 from kevolve.program import Program
 from kevolve.verdict import Rejected
 
@@ -33,19 +35,27 @@ _CACHES = re.compile(r"\b(?:_mm_|__builtin_ia32_)?(?:clflush\w*|clwb|cldemote)\b
 _PLACED = re.compile(r"\bsection\s*\(")
 
 
-def screen(program: Program) -> Rejected | None:
-    """None if the program may be built. The entry point's types are the compiler's business, its presence ours."""
+def screen(program: Program, device: str = "cpu") -> Rejected | None:
+    """None if the program may be built for the device of that name.
+
+    The entry point's types are the compiler's business, its presence ours.
+    """
     size = len(program.source.encode())
     if size > MAX_SOURCE_BYTES:
         return Rejected("screen", f"the source has {size} bytes; {MAX_SOURCE_BYTES} are allowed")
     if "\0" in program.source:
         return Rejected("screen", "the source holds a NUL character")
     if program.language == "triton":
+        from kevolve.languages.triton.dialects import foreign
         from kevolve.languages.triton.screen import check
 
-        wrong = check(program.source, program.operator)
+        wrong = check(program.source, program.operator) or foreign(program.source, device)
         return Rejected("screen", wrong) if wrong else None
-    return _screen_cpp(program)
+    if program.language == "cpp":
+        return _screen_cpp(program)
+    own: Any = language(program.language)
+    wrong = own.screen(program.source, program.operator) if hasattr(own, "screen") else ""
+    return Rejected("screen", wrong) if wrong else None
 
 
 def _screen_cpp(program: Program) -> Rejected | None:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class Target:
     """What to build for: an instruction set or GPU architecture, and the toolchain that does it.
 
-    `flags` spell the architecture out for the toolchain, so that any machine can build for this one.
+    `flags` spell the architecture out for the toolchain, so that any machine can build for this one. `builder` is the
+    `module:function` of another package that builds for it in place of `Language.build`; empty: the language's own.
     """
 
     architecture: str
     toolchain: str
     flags: tuple[str, ...] = ()
+    builder: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class Language(Protocol):
 
     The genetic proposer's edits for the language live in its `edits.py`. Two more are optional: `shape.py` with
     `shape(source)` tells programs of different kinds apart, `canonical.py` with `canonical(source)` finds those that
-    differ in nothing that matters.
+    differ in nothing that matters. A language of another package (entry point group `kevolve.languages`) may have
+    `screen(source, entry)`: what is wrong with a text, in a sentence, or nothing.
     """
 
     name: str

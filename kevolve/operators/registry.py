@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 OWN_SECTIONS = ("cuda",)  # devices that a file may have workloads for
+_AS_ON = {"rocm": "cuda", "mtia": "cuda"}  # accelerators of the same order of size
 
 
 def operator_names() -> list[str]:
@@ -37,6 +38,7 @@ def load_operator(name: str, device: str = "cpu") -> Operator:
     A device that a file has a section for has search and holdout workloads of its own, and perhaps further
     adversarial ones: sizes that suit two cores say nothing of a GPU.
     """
+    device = _AS_ON.get(device, device)
     custom = load_given(name)
     if custom is not None:
         return custom

@@ -192,7 +192,7 @@ def system_mounts(read: Sequence[str]) -> list[str]:
         "/etc/alternatives",
     ]
     for place in read:
-        if not place.startswith("/usr/"):
+        if not place.startswith(("/usr/", "/dev/")):  # which are there
             options += ["--ro-bind", place, place]
     return options
 

@@ -1,4 +1,4 @@
-"""Triton for CUDA devices: a program is one Python file with `@triton.jit` kernels and one function that launches them.
+"""Triton: a program is one Python file with `@triton.jit` kernels and one function that launches them.
 
 The function is named like its operator and takes the operator's arguments in order: inputs, outputs (to be written in
 full), scalars as int. Tensors are contiguous and aligned to one element. What a program may be:
@@ -8,11 +8,11 @@ full), scalars as int. Tensors are contiguous and aligned to one element. What a
 - A function that launches computes with numbers (loops and branches on sizes included), asks tensors for `shape`,
   `dtype`, `numel()`, `size()`, `stride()` and `element_size()`, gets workspace from `torch.empty` or `torch.zeros`
   (`empty_like`, `zeros_like`), and launches: `kernel[grid](..., num_warps=8)`. It keeps nothing between calls.
-- Kernels are ordinary Triton. Options of a launch: num_warps, num_stages, maxnreg.
+- Kernels are ordinary Triton. `dialects.py` has the options of a launch for each device, and what that device lacks.
 
 That is little enough for its meaning to be checked from the text (`screen.py`): such a function cannot reach into the
 process that runs and times it. In return the file needs neither Triton nor PyTorch to run: the build finds every
 specialisation that the workloads launch by running the function on tensors that hold no data (`host.py`), compiles each
-for the target (`compiling.py`), and what runs beside the judge is these cubins and a launcher (`load.py`). The same
+for the target (`compiling.py`), and what runs beside the judge is these binaries and a launcher (`load.py`). The same
 file is an ordinary Triton program on any other machine.
 """

@@ -15,6 +15,7 @@ from typing import Any
 
 from kevolve.languages.language import BuildError, Built, Confined, Target
 from kevolve.languages.triton import compiling, host
+from kevolve.languages.triton.targets import facts, targets
 from kevolve.operators.operator import Operator, Workload
 from kevolve.program import Program
 
@@ -36,8 +37,7 @@ class Triton:
         request = {
             "entry": operator.name,
             "source": program.source,
-            "target": int(target.architecture.removeprefix("sm_")),
-            "shared_bytes": int(dict(flag.split("=") for flag in target.flags)["shared_bytes"]),
+            "targets": targets(target),
             "calls": list(_calls(operator)),
             "packages": packages,
             "host": host.__file__,
@@ -110,12 +110,7 @@ def _built(program: Program, entry: str, manifest: Mapping[str, Any], scratch: P
         file.writestr("kernels.json", json.dumps(kernels))
         for number, cubin in enumerate(cubins):
             file.writestr(f"{number}.cubin", cubin)
-    facts = {
-        "specialisations": str(len(kernels)),
-        "registers": str(max((kernel["registers"] for kernel in kernels), default=0)),
-        "shared_bytes": str(max((kernel["shared_bytes"] for kernel in kernels), default=0)),
-    }
-    return Built(_artefact(program.source, kernels, cubins), {VARIANT: archive.getvalue()}, entry, facts)
+    return Built(_artefact(program.source, kernels, cubins), {VARIANT: archive.getvalue()}, entry, facts(kernels))
 
 
 def _artefact(source: str, kernels: Sequence[Mapping[str, Any]], cubins: Sequence[bytes]) -> str:

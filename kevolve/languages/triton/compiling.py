@@ -1,7 +1,7 @@
 """Compiles a Triton program for a target, without a device. Run confined: `python -I compiling.py request.json`.
 
 Reads the request (`build.py` writes it), runs the launching function on tensors without data, compiles every
-specialisation that was launched, and writes the cubins and `manifest.json` beside the request. What is wrong with the
+specialisation that was launched, and writes the binaries and `manifest.json` beside the request. What is wrong with the
 program ends up in the manifest as `error`.
 """
 
@@ -18,6 +18,13 @@ from types import ModuleType
 from typing import Any
 
 _ADDRESS = 1 << 40  # where tensors without data seem to be
+_MOST_THREADS = 1024  # of a block, NVIDIA's and AMD's
+# Of the code object's metadata, version 5 (LLVM's user guide for the AMDGPU backend).
+_AMD_FIELDS = {
+    "registers": "vgpr_count", "scalar_registers": "sgpr_count", "spilled_registers": "vgpr_spill_count",
+    "spilled_scalar_registers": "sgpr_spill_count", "scratch_bytes": "private_segment_fixed_size",
+    "wavefront": "wavefront_size",
+}  # fmt: skip
 
 
 class Recorder:
@@ -96,8 +103,8 @@ def _program(source: str, folder: Path) -> ModuleType:
         del sys.modules["torch"]
 
 
-def compiled(module: ModuleType, key: Any, target: int) -> tuple[bytes, dict[str, Any]]:
-    """The cubin of one specialisation, and what is needed to launch it. Raises Refused."""
+def compiled(module: ModuleType, key: Any, target: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """The binary of one specialisation, and what is needed to launch it. Raises Refused."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -112,22 +119,46 @@ def compiled(module: ModuleType, key: Any, target: int) -> tuple[bytes, dict[str
             facts[(at,)] = [["tt.divisibility", 16]]
     try:
         source = ASTSource(function, signature, constants, facts)
-        kernel = triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(key.options))
+        kernel = triton.compile(source, target=GPUTarget(*target["triton"]), options=dict(key.options))
     except Exception as error:
         told = _without_paths(str(error))
-        raise Refused(f"{key.kernel} does not compile: {_gist(told) or type(error).__name__}", told[:4000]) from error
-    about, cubin = kernel.metadata, kernel.asm["cubin"]
+        where = target["architecture"]
+        reason = f"{key.kernel} does not compile for {where}: {_gist(told) or type(error).__name__}"
+        raise Refused(reason, told[:4000]) from error
+    about = {
+        "name": kernel.metadata.name,
+        "architecture": target["architecture"],
+        "threads": target["triton"][2] * kernel.metadata.num_warps,
+        "shared_bytes": kernel.metadata.shared,
+    }
+    if target["triton"][0] == "hip":
+        return kernel.asm["hsaco"], about | amd_resources(kernel.asm["amdgcn"])
+    return kernel.asm["cubin"], about | _cuda_resources(kernel, key)
+
+
+def _cuda_resources(kernel: Any, key: Any) -> dict[str, Any]:
+    """What a cubin takes, and the parameters that its launch needs beyond those that the program names."""
     ptx = kernel.asm["ptx"]
     visible = sum(argument[0] != "constexpr" for argument in key.arguments)
     header = ptx[ptx.index(".entry") :].partition(")")[0]
-    return cubin, {
-        "name": about.name,
-        "threads": 32 * about.num_warps,
-        "shared_bytes": about.shared,
+    return {
         "hidden": header.count(".param") - visible,
-        "scratch_bytes": getattr(about, "global_scratch_size", 0) or 0,
-        "registers": registers(cubin),
+        "scratch_bytes": getattr(kernel.metadata, "global_scratch_size", 0) or 0,
+        "registers": registers(kernel.asm["cubin"]),
     }
+
+
+def amd_resources(assembly: str) -> dict[str, int]:
+    """What a kernel takes on an AMD GPU, from its assembly: the code object's metadata end it, as YAML.
+
+    `registers` are the vector registers of a thread, those for the matrix cores among them; `matrix_instructions`
+    counts them in the text, not in time.
+    """
+    found = {}
+    for name, field in _AMD_FIELDS.items():
+        told = re.search(rf"^\s*-?\s*\.{field}:\s*(\d+)\s*$", assembly, re.MULTILINE)
+        found[name] = int(told[1]) if told else 0
+    return {**found, "matrix_instructions": len(re.findall(r"^\s+v_mfma_", assembly, re.MULTILINE))}
 
 
 def registers(cubin: bytes) -> int:
@@ -170,21 +201,30 @@ def built(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     source, entry = request["source"], request["entry"]
     traces = traced(host, source, entry, request["calls"])
     module = _program(source, folder)
-    numbers: dict[Any, int] = {}
+    keys = dict.fromkeys(launch[0] for trace in traces for launch in trace if launch[0] is not None)
     kernels: list[dict[str, Any]] = []
-    for key in (launch[0] for trace in traces for launch in trace):
-        if key is None or key in numbers:
-            continue
-        cubin, about = compiled(module, key, request["target"])
-        if about["shared_bytes"] > request["shared_bytes"]:
-            needs, has = about["shared_bytes"], request["shared_bytes"]
-            raise Refused(
-                f"{key.kernel} needs {needs} bytes of shared memory, a block has {has}: smaller tiles or stages"
-            )
-        numbers[key] = len(kernels)
-        (folder / f"{len(kernels)}.cubin").write_bytes(cubin)
-        kernels.append({"key": [key.kernel, key.arguments, key.options], **about})
+    for target in request["targets"]:
+        for key in keys:
+            binary, about = compiled(module, key, target)
+            _refuse_unlaunchable(key, about, target)
+            (folder / f"{len(kernels)}.cubin").write_bytes(binary)
+            kernels.append({"key": [key.kernel, key.arguments, key.options], **about})
     return {"kernels": kernels}
+
+
+def _refuse_unlaunchable(key: Any, about: dict[str, Any], target: dict[str, Any]) -> None:
+    """Raises Refused for what compiles and can never be launched."""
+    if about["shared_bytes"] > target["shared_bytes"]:
+        needs, has, where = about["shared_bytes"], target["shared_bytes"], target["architecture"]
+        raise Refused(
+            f"{key.kernel} needs {needs} bytes of shared memory, a block has {has} on {where}: smaller tiles or stages"
+        )
+    if about["threads"] > _MOST_THREADS:
+        warp = target["triton"][2]
+        raise Refused(
+            f"{key.kernel} is launched with {about['threads']} threads, since a warp has {warp}; a block has at most"
+            f" {_MOST_THREADS}: num_warps={_MOST_THREADS // warp} or fewer"
+        )
 
 
 def main(path: str) -> None:

@@ -13,7 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
-OPTIONS = ("num_warps", "num_stages", "maxnreg")
+OPTIONS = (  # of a launch, on whatever device
+    "num_warps", "num_stages", "maxnreg", "waves_per_eu", "matrix_instr_nonkdim", "kpack", "cb_multiplier",
+    "use_dual_core",
+)  # fmt: skip
 BUILTINS = ("abs", "bool", "divmod", "enumerate", "float", "int", "len", "list", "max", "min", "range", "sum", "tuple")
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _TRITON_NAMES = {
