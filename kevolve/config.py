@@ -42,7 +42,7 @@ class ProposerConfig:
     )
     models: list[str] = field(
         default_factory=list,
-        metadata={"meaning": "llm: who writes programs, PROVIDER/MODEL; of several, MODEL=WEIGHT for its share"},
+        metadata={"meaning": "llm: who writes programs, PROVIDER/MODEL; of several, MODEL*WEIGHT for its share"},
     )
     api_base: str | None = key(
         None, "llm: an OpenAI-compatible server, http://HOST:PORT/v1; null: the provider's own address"
@@ -52,7 +52,7 @@ class ProposerConfig:
     )
     prices: list[str] = field(
         default_factory=list,
-        metadata={"meaning": "llm: US dollars per million tokens, MODEL=PROMPT/REPLY, where they are not known"},
+        metadata={"meaning": "llm: US dollars per million tokens, MODEL@PROMPT/REPLY, where they are not known"},
     )
     temperature: float | None = key(None, "llm: null for the model's own", least=0)
     context_tokens: int = key(
@@ -81,21 +81,21 @@ class ProposerConfig:
 @dataclass
 class PolicyConfig:
     name: str = key("islands", "how the next parents are chosen")
-    islands: int = key(4, "subpopulations, each evolving by itself", least=1)
-    population: int = key(8, "programs an island keeps as possible parents; history keeps all", least=2)
+    islands: int = key(2, "subpopulations, each evolving by itself", least=1)
+    population: int = key(4, "programs an island keeps as possible parents; history keeps all", least=2)
     tournament: int = key(2, "programs drawn for each parent, of which the best wins", least=1)
     crossover_rate: float = key(0.25, "share of requests with two parents", least=0, most=1)
     draft_rate: float = key(0.1, "share of requests that start again from a starting program", least=0, most=1)
     migration_every: int = key(12, "verdicts per operator between migrations; 0 turns migration off", least=0)
     migrants: int = key(1, "programs that an island sends to the next one at a migration", least=1)
-    drafts: int = key(0, "independent drafts that each island begins with, before anything is improved", least=0)
+    drafts: int = key(2, "independent drafts that each island begins with, before anything is improved", least=0)
     elite_share: float = key(
         0.5, "share of an island's places for the best of each behaviour, the rest goes by fitness", least=0, most=1
     )
     stagnant_after: int = key(
-        24, "verdicts of an island without a better program until it is stirred; 0: never", least=0
+        16, "verdicts of an island without a better program until it is stirred; 0: never", least=0
     )
-    patience: int = key(8, "greedy: children in a row that bring nothing, before the next best is improved", least=1)
+    patience: int = key(12, "greedy: children in a row that bring nothing, before the next best is improved", least=1)
     exploration: float = key(0.5, "mcts: weight of trying what was tried little", least=0)
     widening: float = key(0.5, "mcts: a program has at most visits ** widening children", above=0, most=1)
 

@@ -51,7 +51,7 @@ class ModelTallies:
         match event.kind:
             case "called":
                 self.of.setdefault(data["call"]["model"], ModelTally()).take(data["call"])
-            case "proposed" if "model" in data["program"]["origin"]:
+            case "proposed" if "model" in data["program"].get("origin", ()):
                 self._origins.setdefault(data["program"]["id"], data["program"]["origin"])
             case "judged" if data["program"] in self._origins and not data["reused"]:
                 self._judged(self._origins[data["program"]], data["judgement"]["verdict"]["verdict"])

@@ -34,7 +34,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Send the run; returns the exit status."""
+    from kevolve.quiet import quieten
+
     given = parser().parse_args(arguments)
+    quieten()
     try:
         return _send(given)
     except UsageError as error:
@@ -58,7 +61,7 @@ def config_of(record: Mapping[str, Any], schema: type = Config) -> Any:
 
 def _send(given: argparse.Namespace) -> int:
     from kevolve.events import read_events
-    from kevolve.report.history import find_run, history_of
+    from kevolve.report.findings.history import find_run, history_of
     from kevolve.report.write import write_page
     from kevolve.tracking import Tracking
     from kevolve.tracking.address import redact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kevolve.configuration.tree import GROUPS, folders, options
 from kevolve.configuration.validate import flatten
 from kevolve.errors import UsageError
 from kevolve.operators.registry import operator_names
+from kevolve.propose.llm.models import Price, prices, shares
 
 
 def complaint(*arguments: str, config_dir: Path | None = None) -> str:
@@ -136,6 +138,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
         ("proposer.name=gentic", "no proposer is called gentic. Did you mean genetic?"),
         ("device.name=gpu", "no device is called gpu."),
         ("proposer=llm", "proposer=llm needs a model. Type proposer.models=[PROVIDER/MODEL]"),
+        ("proposer.memory=sibling", "must be both or parent or siblings or none. Did you mean siblings?"),
         ("operators=[jagged_sum,jaged_softmax]", "no operator is called jaged_softmax. Did you mean jagged_softmax?"),
         ("operators=[jagged_sum,jagged_sum]", "names jagged_sum twice"),
         ("operators=[]", "names no operator"),
@@ -150,7 +153,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
         ("budget.minutes=nan", "must be a number"),
         ("policy.draft_rate=1.5", "must be from 0 to 1"),
         ("policy.crossover_rate=0.95", "together they are shares"),
-        ("policy.migrants=9", "an island keeps only 8"),
+        ("policy.migrants=9", "an island keeps only 4"),
         ("tracking.enabled=1", "must be true or false"),
         ("require=beter", "must be better or null. Did you mean better?"),
         ("judge.sandbox=bwarp", "Did you mean bwrap?"),
@@ -248,3 +251,15 @@ def accesses(tree: ast.AST) -> Iterator[tuple[str, str]]:
             owner = node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
             yield name.strip("_"), node.attr
+
+
+@pytest.mark.skipif(find_spec("litellm") is None, reason="the extra `llm` is not installed")
+def test_models_with_shares_and_prices_need_no_quotes() -> None:
+    typed = [
+        "proposer=llm",
+        "proposer.models=[openai/a-4.1*2,vertex_ai/b@001]",
+        "proposer.prices=[openai/a-4.1@0.5/1.5]",
+    ]
+    settings = load_config(typed).proposer
+    assert shares(settings.models) == {"openai/a-4.1": 2.0, "vertex_ai/b@001": 1.0}
+    assert prices(settings.prices) == {"openai/a-4.1": Price(0.5, 1.5)}

@@ -122,7 +122,7 @@ def test_the_file_has_the_documented_keys(story: Story) -> None:
     written = json.loads(story.summary.to_json())
     assert list(written) == [
         *["name", "experiment", "seed", "proposer", "policy", "seconds", "judged", "scored", "reused", "rejected"],
-        *["faults", "sandbox", "tokens", "cost_usd", "results", "stopped"],
+        *["faults", "sandbox", "tokens", "cost_usd", "models", "results", "stopped"],
     ]
     (result,) = written["results"]
     assert list(result) == ["operator", "device", "best", "workloads"]

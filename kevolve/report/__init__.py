@@ -1,6 +1,6 @@
 """The report: what a run found, by how much, how sure that is and how it came about, for somebody who was not there.
 
-`history` reads the events and `findings` says what they come to; `page`, `text`, `tables` and `compare` show that as a
+`findings` reads the events and says what they come to; `page`, `text`, `tables` and `compare` show that as a
 web page, in a terminal, as JSON and CSV, and beside another run. Nothing here measures or changes anything.
 """
 

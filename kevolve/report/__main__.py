@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(given: argparse.Namespace) -> None:
-    from kevolve.report.history import find_run, read_history
-    from kevolve.report.review import review_of
+    from kevolve.report.findings.history import find_run, read_history
+    from kevolve.report.findings.review import review_of
 
     history = read_history(find_run(given.run, Path(given.runs_dir)))
     review = review_of(history)
@@ -78,8 +78,8 @@ def _report(given: argparse.Namespace) -> None:
 
 def _compare(runs: Sequence[str], runs_dir: Path) -> None:
     from kevolve.report.compare import show
-    from kevolve.report.history import find_run, read_history
-    from kevolve.report.review import review_of
+    from kevolve.report.findings.history import find_run, read_history
+    from kevolve.report.findings.review import review_of
     from kevolve.screen import console
 
     first, second = (review_of(read_history(find_run(run, runs_dir))) for run in runs)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 
 from kevolve.configuration.schema import shown
-from kevolve.report.findings import Finding
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.review import Review
 from kevolve.report.page.show import between, times
-from kevolve.report.review import Review
 from kevolve.report.text import say, table_of
 from kevolve.screen import clock
 

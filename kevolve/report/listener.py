@@ -28,7 +28,7 @@ class Reporter(Listener):
         """The page is made from the run's folder, where every event is."""
 
     def closed(self, summary: Summary) -> None:
-        from kevolve.report.history import read_history
+        from kevolve.report.findings.history import read_history
         from kevolve.report.write import write_page
 
         try:

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from kevolve.report.history import History
-from kevolve.report.review import Review
+from kevolve.report.findings.history import History
+from kevolve.report.findings.review import Review
 
 SCHEMA = 1
 COLUMNS = (

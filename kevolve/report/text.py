@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kevolve.report.findings import Finding
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.review import USES, Review, commands
 from kevolve.report.page.show import between, micro, share, times
-from kevolve.report.review import USES, Review, commands
 from kevolve.screen import ENDS, clock
 
 COLOURS = {"faster": "green", "unsure": "yellow", "slower": "red", "unconfirmed": "yellow", "nothing": "dim"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kevolve.durable import write_atomically
-from kevolve.report.history import History
+from kevolve.report.findings.history import History
+from kevolve.report.findings.review import Review, review_of
 from kevolve.report.listener import PAGE
-from kevolve.report.review import Review, review_of
 
 
 def write_page(history: History, out: Path | None = None, review: Review | None = None) -> Path:

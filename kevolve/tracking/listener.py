@@ -130,7 +130,7 @@ class Tracking(Listener):
         return store
 
     def _finish(self, summary: Summary) -> None:
-        from kevolve.report.history import read_history
+        from kevolve.report.findings.history import read_history
         from kevolve.tracking.results import log_results
 
         store = self._write_metrics()

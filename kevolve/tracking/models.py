@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kevolve.languages.registry import language
-from kevolve.report.findings import Finding
-from kevolve.report.history import Confirmation, History, SearchHistory
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.history import Confirmation, History, SearchHistory
 from kevolve.report.page.show import between, times
 from kevolve.verdict import Fitness, Scored, from_json
 

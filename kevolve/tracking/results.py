@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kevolve.languages.registry import language
-from kevolve.report.findings import Finding
-from kevolve.report.history import History, SearchHistory
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.history import History, SearchHistory
+from kevolve.report.findings.review import Review, review_of
 from kevolve.report.listener import PAGE
 from kevolve.report.page.show import between, share, times
-from kevolve.report.review import Review, review_of
 from kevolve.report.tables import rows
 from kevolve.tracking.models import log_models
 

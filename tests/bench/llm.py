@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import subprocess
 import sys
 import tempfile
 import time
@@ -56,7 +57,13 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=64)
     parser.add_argument("--latency", type=float, default=2.0)
     parser.add_argument("--judged", type=int, default=80)
+    parser.add_argument("--serve", action="store_true", help="be the scripted server, which is a process of its own")
     arguments = parser.parse_args()
+    if arguments.serve:
+        with serving(lambda request: replace(numbered(server.requests), delay=arguments.latency)) as server:
+            print(server.base, flush=True)
+            sys.stdin.read()  # until the bench is done with it
+        return
     assembling(arguments.programs)
     busy(arguments.lanes, arguments.latency, arguments.judged)
 
@@ -103,11 +110,18 @@ def _verdict(number: int) -> Verdict:
 
 def busy(lanes: int, latency: float, judged: int) -> None:
     """The device's busy share from the first judged child to the last, and how old parents are by then."""
-    with tempfile.TemporaryDirectory() as folder, serving(lambda r: replace(numbered(s.requests), delay=latency)) as s:
+    command = [sys.executable, __file__, "--serve", "--latency", str(latency)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    base = server.stdout.readline().strip()
+    with tempfile.TemporaryDirectory() as folder:
         patience = {"timeout_seconds": 60.0, "stall_seconds": 30.0}
-        made = wanted(Path(folder), s.base, evaluations=judged, lanes=lanes, concurrency=lanes, **patience)
+        made = wanted(Path(folder), base, evaluations=judged, lanes=lanes, concurrency=lanes, **patience)
         run(made, Slow())
         events = events_of(made)
+    server.stdin.close()
+    server.wait()
     verdicts = [e for e in events if e.kind == "judged" and e.data["asked"] is not None and not e.data["reused"]]
     measured = [e for e in verdicts if e.data["judgement"]["seconds"]]
     span = measured[-1].elapsed - measured[0].elapsed

@@ -37,8 +37,8 @@ def settings(base: str, **changes: Any) -> ProposerConfig:
 
 
 def wanted(runs: Path, base: str, evaluations: int = 4, lanes: int = 1, **changes: Any) -> Config:
-    """A small run with it. `tokens` and `usd` are its budget."""
-    money = {name: changes.pop(name) for name in ("tokens", "usd") if name in changes}
+    """A small run with it. `tokens` and `cost_usd` are its budget."""
+    money = {name: changes.pop(name) for name in ("tokens", "cost_usd") if name in changes}
     made = config(runs, evaluations=evaluations, lanes=lanes)
     return replace(made, proposer=settings(base, **changes), budget=Budget(evaluations, 5.0, **money))
 

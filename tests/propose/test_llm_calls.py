@@ -127,14 +127,14 @@ def test_one_model_is_not_asked_more_often_at_once_than_it_may() -> None:
 
 
 def test_prices_and_shares_are_read_or_refused() -> None:
-    assert shares(["openai/a=2", "anthropic/b"]) == {"openai/a": 2.0, "anthropic/b": 1.0}
-    assert prices(["openai/a=0.5/1.5"]) == {"openai/a": Price(0.5, 1.5)}
+    assert shares(["openai/a*2", "anthropic/b"]) == {"openai/a": 2.0, "anthropic/b": 1.0}
+    assert prices(["openai/a@0.5/1.5"]) == {"openai/a": Price(0.5, 1.5)}
     assert Price(0.5, 1.5).of(1000, 2000) == pytest.approx(0.0035)
-    for wrong in (["gpt"], ["openai/a=-1"], ["openai/a=many"], []):
+    for wrong in (["gpt"], ["openai/a*-1"], ["openai/a*many"], []):
         with pytest.raises(UsageError, match=r"proposer\.models"):
             shares(wrong)
-    with pytest.raises(UsageError, match="MODEL=PROMPT/REPLY"):
-        prices(["openai/a=1"])
+    with pytest.raises(UsageError, match="MODEL@PROMPT/REPLY"):
+        prices(["openai/a@1"])
     assert Client(settings("http://x"), ["openai/gpt-4o-mini"], {}).price("openai/gpt-4o-mini") is not None
 
 

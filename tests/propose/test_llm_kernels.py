@@ -73,11 +73,15 @@ def conversation(request: dict[str, Any], said: list[str]) -> Answer:
     has_pairs, has_threads = "other" in _first(prompt), "pragma omp" in _first(prompt)
     if "was rejected" in prompt:
         return change("an odd row has one more", LAST, MENDED)
-    if "Combine what makes" in prompt and has_threads:
+    if len(said) == 1:
+        return change("two sums at a time", INNER, PAIRS)
+    threads = THREADS.replace("for\n", f"for schedule(static, {len(said)})\n")
+    if not has_threads:
+        return change("threads", LOOP, threads)
+    if "Combine what makes" in prompt and not has_pairs:
         return change("pairs and threads", INNER, PAIRS.replace(LAST, MENDED))
-    if "Combine what makes" in prompt and has_pairs:
-        return change("threads and pairs", LOOP, THREADS)
-    return change("two sums at a time", INNER, PAIRS) if len(said) == 1 else change("threads", LOOP, THREADS)
+    whole = PROGRAM.replace(LOOP, threads).replace(INNER, PAIRS.replace(LAST, MENDED))
+    return Answer(f"Idea: rows in other portions\n```cpp\n{whole}```")
 
 
 def _first(prompt: str) -> str:
@@ -129,7 +133,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
 def test_a_wrong_draft_is_repaired_improved_and_crossed_on_this_machine(tmp_path: Path, here: Here) -> None:
     said: list[str] = []
     with serving(lambda request: conversation(request, said)) as server:
-        made = wanted(tmp_path, server.base, evaluations=4, repairs=1)
+        made = wanted(tmp_path, server.base, evaluations=6, repairs=1)
         policy = PolicyConfig(islands=1, population=4, draft_rate=0.0, crossover_rate=0.5, migration_every=0)
         made = replace(made, policy=policy, operators=["weighted_sum"])
         summary = evolve(made, leases=[here], workers=HERE)

@@ -42,7 +42,7 @@ def right_but(*wrong: int) -> Fair:
 
 def test_prompt_reply_and_cost_of_every_call_hang_on_the_program(tmp_path: Path) -> None:
     with serving(lambda request: numbered(server.requests)) as server:
-        made = wanted(tmp_path, server.base, prices=[f"{MODEL}=1/2"])
+        made = wanted(tmp_path, server.base, prices=[f"{MODEL}@1/2"])
         summary = run(made)
     calls = calls_of(made)
     assert summary.tokens == sum(call["prompt_tokens"] + call["reply_tokens"] for call in calls) > 0
@@ -80,7 +80,7 @@ def test_a_budget_of_tokens_is_kept_to_and_the_run_ends_cleanly(tmp_path: Path) 
 def test_a_budget_of_money_counts_what_is_under_way(tmp_path: Path) -> None:
     with serving(lambda request: replace(numbered(server.requests), delay=0.2)) as server:
         made = wanted(
-            tmp_path, server.base, evaluations=50, lanes=8, cost_usd=0.02, prices=[f"{MODEL}=1/2"], reply_tokens=2000
+            tmp_path, server.base, evaluations=50, lanes=8, cost_usd=0.02, prices=[f"{MODEL}@1/2"], reply_tokens=2000
         )
         summary = run(made)
     assert 0 < summary.cost_usd <= 0.02
@@ -88,7 +88,7 @@ def test_a_budget_of_money_counts_what_is_under_way(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_money_without_a_price_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"Type proposer.prices=\[openai/scripted="):
+    with pytest.raises(UsageError, match=r"Type proposer.prices=\[openai/scripted@"):
         run(wanted(tmp_path, "http://127.0.0.1:9/v1", cost_usd=1.0))
 
 
@@ -112,6 +112,24 @@ def test_a_server_that_fails_stops_the_run_by_name_and_a_resume_goes_on(tmp_path
     assert open_before <= {e.data["asked"] for e in after if e.kind == "proposed"}, "its requests are answered now"
 
 
+@pytest.mark.parametrize("kind", ["asked", "called", "proposed", "submitted", "judged"])
+def test_a_run_that_is_killed_after_any_step_of_a_request_goes_on_and_judges_nothing_twice(
+    tmp_path: Path, kind: str
+) -> None:
+    with serving(lambda request: numbered(server.requests)) as server:
+        made = wanted(tmp_path, server.base, evaluations=3, repairs=1)
+        run(made, right_but(1))
+        log = Path(made.runs_dir) / str(made.name) / "events.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        kept = [event.seq for event in events_of(made) if event.kind == kind][1]
+        log.write_bytes(b"".join(lines[:kept]))
+        summary = run(replace(made, resume=True), right_but(1))
+    numbers = [e.data["number"] for e in events_of(made, "judged") if not e.data["reused"]]
+    assert numbers == [0, 1, 2, 3]
+    assert summary.tokens == sum(call["prompt_tokens"] + call["reply_tokens"] for call in calls_of(made))
+    assert len({e.data["asked"] for e in events_of(made, "asked")}) == 3
+
+
 def test_a_wrong_key_is_not_tried_twice(tmp_path: Path) -> None:
     with serving(in_turn(Answer(status=401))) as server:
         with pytest.raises(FaultsStopped, match=r"openai/scripted failed once.*401.*is its key right\?"):
@@ -124,7 +142,7 @@ def test_of_two_models_the_one_that_works_goes_on(tmp_path: Path) -> None:
         return numbered(server.requests) if request["model"] == "scripted" else Answer(status=404)
 
     with serving(script) as server:
-        made = wanted(tmp_path, server.base, models=["openai/gone=9", MODEL])
+        made = wanted(tmp_path, server.base, models=["openai/gone*9", MODEL])
         summary = run(made)
     assert summary.judged == 5
     assert summary.models["openai/gone"].outcomes == {"failed": 1}
@@ -160,6 +178,20 @@ def test_a_block_that_does_not_match_gets_one_turn_with_the_reason(tmp_path: Pat
     assert [(call["purpose"], call["outcome"]) for call in calls_of(made)][1:] == [("edit", "program")]
     child = events_of(made, "proposed")[-1].data["program"]
     assert len(child["origin"]["calls"]) == 2, "both turns hang on the program"
+
+
+def test_a_first_turn_is_not_paid_for_again_when_the_second_fails(tmp_path: Path) -> None:
+    def script(request: dict[str, Any]) -> Answer:
+        if len(request["messages"]) > 2:
+            return Answer(status=500)
+        return Answer("I would rather talk.") if len(server.requests) == 1 else numbered(server.requests)
+
+    with serving(script) as server:
+        made = wanted(tmp_path, server.base, evaluations=1)
+        run(made)
+    assert [call["outcome"] for call in calls_of(made)] == ["no program", "failed", "program"]
+    (refused,) = events_of(made, "refused")
+    assert not refused.data["fault"]
 
 
 def test_a_wrong_program_is_repaired_in_its_lineage_and_the_yield_is_counted(tmp_path: Path) -> None:

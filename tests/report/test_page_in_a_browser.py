@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kevolve.population import Population
-from kevolve.report.history import history_of
+from kevolve.report.findings.history import history_of
 from kevolve.report.write import write_page
 from tests.browser import Tab, browse
 from tests.report.long_run import events

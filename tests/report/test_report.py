@@ -15,9 +15,9 @@ import pytest
 from kevolve.config import Config
 from kevolve.program import Program
 from kevolve.report.__main__ import main
-from kevolve.report.history import find_run, read_history
+from kevolve.report.findings.history import find_run, read_history
+from kevolve.report.findings.review import Review, review_of
 from kevolve.report.listener import Reporter
-from kevolve.report.review import Review, review_of
 from kevolve.verdict import Fitness, Measurement, Rejected, Scored
 from tests.run_story import SOURCE, WINNER, Story, scored
 

@@ -25,7 +25,9 @@ SEARCH = Search("jagged_sum", DEVICE)
 
 
 def island(**changes: object) -> IslandPolicy:
-    return IslandPolicy(PolicyConfig(**{"population": 3, "draft_rate": 0.0, **changes}), "0/jagged_sum/cpu/0")  # type: ignore[arg-type]
+    return IslandPolicy(
+        PolicyConfig(**{"population": 3, "draft_rate": 0.0, "drafts": 0, **changes}), "0/jagged_sum/cpu/0"
+    )  # type: ignore[arg-type]
 
 
 def names(chosen: IslandPolicy) -> set[str]:

@@ -124,7 +124,8 @@ def test_a_search_stops_when_it_has_what_was_asked_for_and_a_higher_bar_lets_it_
 
 
 def test_an_island_that_finds_nothing_better_is_stirred_and_the_screen_says_so(tmp_path: Path) -> None:
-    run = wanted(tmp_path, "islands", "budget.evaluations=60", "policy.islands=2")
+    roomy = ["policy.islands=2", "policy.population=8", "policy.drafts=0"]
+    run = wanted(tmp_path, "islands", "budget.evaluations=60", *roomy)
     console = Console(record=True, width=160, file=(tmp_path / "shown").open("w"))
     evolve(run, [PlainScreen(run, console)])
     shown = console.export_text()

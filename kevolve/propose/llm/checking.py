@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,8 +30,8 @@ def problems(flat: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "proposer.name", "needs litellm, which is not installed. Type python -m pip install 'kevolve[llm]'."
 
 
-def _raised(key: str, made: Any) -> Iterator[tuple[str, str]]:
+def _raised(key: str, made: Callable[[], object]) -> Iterator[tuple[str, str]]:
     try:
         made()
     except UsageError as error:
-        yield key, str(error)
+        yield key, re.sub(rf"^{re.escape(key)}(=\S+)?: ", "", str(error))  # whoever complains names the key

@@ -24,16 +24,16 @@ class Price:
 
 
 def shares(models: Sequence[str]) -> dict[str, float]:
-    """`["openai/a=2", "openai/b"]` as {"openai/a": 2.0, "openai/b": 1.0}; UsageError says what is wrong."""
+    """`["openai/a*2", "openai/b"]` as {"openai/a": 2.0, "openai/b": 1.0}; UsageError says what is wrong."""
     found: dict[str, float] = {}
     for entry in models:
-        name, _, weight = entry.partition("=")
+        name, _, weight = entry.partition("*")
         if "/" not in name.strip("/"):
             raise UsageError(
                 f"proposer.models: {name} names no provider. Type proposer.models=[openai/{name or 'MODEL'}], for"
                 " example; for a server of your own with proposer.api_base=http://HOST:PORT/v1, too."
             )
-        found[name] = found.get(name, 0.0) + _number(weight or "1", f"proposer.models: {entry}", "MODEL=WEIGHT")
+        found[name] = found.get(name, 0.0) + _number(weight or "1", f"proposer.models: {entry}", "MODEL*WEIGHT")
     if not found:
         raise UsageError(
             "proposer=llm needs a model. Type proposer.models=[PROVIDER/MODEL], such as proposer.models=[openai/MODEL]"
@@ -43,13 +43,13 @@ def shares(models: Sequence[str]) -> dict[str, float]:
 
 
 def prices(entries: Sequence[str]) -> dict[str, Price]:
-    """`["openai/a=0.5/1.5"]` as prices by model; UsageError says what is wrong."""
+    """`["openai/a@0.5/1.5"]` as prices by model; UsageError says what is wrong."""
     found = {}
     for entry in entries:
-        name, _, pair = entry.rpartition("=")
+        name, _, pair = entry.rpartition("@")
         prompt, _, reply = pair.partition("/")
         where = f"proposer.prices: {entry}"
-        found[name] = Price(*(_number(text, where, "MODEL=PROMPT/REPLY", least=0.0) for text in (prompt, reply)))
+        found[name] = Price(*(_number(text, where, "MODEL@PROMPT/REPLY", least=0.0) for text in (prompt, reply)))
     return found
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kevolve.config import ProposerConfig
     from kevolve.propose.llm.client import Client, Messages, Reply
 
+TALKS = 4  # that may fail before a request does: one more than the breaker bears of a model in a row
 MENDABLE = ("no match", "no program")  # what is wrong with a reply that one more turn may put right
 
 
@@ -50,7 +51,8 @@ class Llm:
         if budget.cost_usd is not None and unpriced:
             raise UsageError(
                 f"budget.cost_usd={budget.cost_usd:g}: no price is known for {', '.join(unpriced)}. Type"
-                f" proposer.prices=[{unpriced[0]}=PROMPT/REPLY], in US dollars per million tokens (0/0 for a server of your own)."
+                f" proposer.prices=[{unpriced[0]}@PROMPT/REPLY], in US dollars per million"
+                " tokens (0/0 for a server of your own)."
             )
         self._spending = Spending(budget.tokens, budget.cost_usd, desk.tokens, desk.cost_usd)
 
@@ -67,14 +69,16 @@ class Llm:
         generator = random.Random(f"{request.seed}/{request.attempt}")
         task = task_of(request, context, self._settings.port_rate)
         prompt = self._prompts.write(task, request, context)
-        while True:
+        for _ in range(TALKS):
             model = chosen(self._breaker.usable(), generator)
             talk = _Talk(self, model, task, prompt, context)
             try:
                 read = await talk.run()
-            except CallFailed:
-                continue  # the breaker counts; with another model, or until it has had enough
-            return self._answer(read, talk, task, context)
+            except CallFailed as error:
+                failure = error  # the breaker counts it, too: it may be the model's trouble and not the request's
+            else:
+                return self._answer(read, talk, task, context)
+        raise failure
 
     def _answer(self, read: Reading | Unusable, talk: _Talk, task: Task, context: Context) -> Proposal | Refusal:
         if isinstance(read, Unusable):
@@ -141,7 +145,10 @@ class _Talk:
                 {"role": "assistant", "content": text},
                 {"role": "user", "content": self._llm.mend(read.reason)},
             ]
-            _, read = await self._turn("edit")
+            try:
+                _, read = await self._turn("edit")
+            except CallFailed:
+                return read  # to begin anew would pay for the first turn again
         return read
 
     async def _turn(self, purpose: str) -> tuple[str, Reading | Unusable]:

@@ -12,8 +12,8 @@ from typing import Any
 from markupsafe import Markup
 
 from kevolve.report.charts.svg import Scale, dots, element, line, picture, polyline, text
-from kevolve.report.findings import Finding
-from kevolve.report.history import Entry, SearchHistory
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.history import Entry, SearchHistory
 from kevolve.verdict import STAGES
 
 WIDTH, LEFT, RIGHT, TOP, PLOT, ROW = 800, 48, 150, 12, 270, 15

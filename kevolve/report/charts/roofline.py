@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from kevolve.report.charts.svg import Scale, element, line, picture, text
-from kevolve.report.findings import Finding, WorkloadFinding
+from kevolve.report.findings.finding import Finding, WorkloadFinding
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 620, 52, 96, 26, 270
 LETTER, LINE = 6.3, 12.0  # the room that labels take

@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from kevolve.report.charts.programs import axes, baseline_lines, best_line, best_so_far, speed_scale
 from kevolve.report.charts.svg import Scale, picture
-from kevolve.report.findings import Finding
-from kevolve.report.history import SearchHistory
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.history import SearchHistory
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 420, 48, 12, 12, 270
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kevolve.report.charts import interval, programs, roofline, time
-from kevolve.report.findings import Finding
-from kevolve.report.history import History, SearchHistory
+from kevolve.report.findings.finding import Finding
+from kevolve.report.findings.history import History, SearchHistory
+from kevolve.report.findings.review import USES, Review, commands
 from kevolve.report.page.show import SHOWN
-from kevolve.report.review import USES, Review, commands
 from kevolve.screen import ENDS
 
 if TYPE_CHECKING:

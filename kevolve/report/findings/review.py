@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.config import Config
-from kevolve.report.doubts import doubts_about_run
-from kevolve.report.findings import Finding, finding_of
-from kevolve.report.history import History
+from kevolve.report.findings.doubts import doubts_about_run
+from kevolve.report.findings.finding import Finding, finding_of
+from kevolve.report.findings.history import History
 
 USES = {
     "baselines": "compiling and timing baselines",

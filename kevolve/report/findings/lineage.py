@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kevolve.report.history import Entry, History, SearchHistory
+from kevolve.report.findings.history import Entry, History, SearchHistory
 
 DIFF_LINES = 4000  # of both programs together: comparing more takes seconds
 DIFF_CHARACTERS = 400_000

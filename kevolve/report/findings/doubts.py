@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kevolve.report.history import History, SearchHistory
+from kevolve.report.findings.history import History, SearchHistory
 
 if TYPE_CHECKING:
-    from kevolve.report.findings import Finding
+    from kevolve.report.findings.finding import Finding
 
 WIDE = 0.1  # half an interval, as a share of its value
 FEW_EVALUATIONS = 10

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kevolve.report.history import Entry
+from kevolve.report.findings.history import Entry
 from kevolve.verdict import STAGES
 
 REASON_KEPT = 200  # characters

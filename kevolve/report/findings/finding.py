@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from kevolve.report.doubts import doubts_about
-from kevolve.report.history import Entry, History, SearchHistory
-from kevolve.report.lineage import Step, lineage
-from kevolve.report.rejects import Reject, rejects
+from kevolve.report.findings.doubts import doubts_about
+from kevolve.report.findings.history import Entry, History, SearchHistory
+from kevolve.report.findings.lineage import Step, lineage
+from kevolve.report.findings.rejects import Reject, rejects
 from kevolve.verdict import Fitness, Measurement, Scored, from_json
 
 State = Literal["faster", "unsure", "slower", "unconfirmed", "nothing"]
