@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # These time no program, so `make test` runs several of them side by side. The rest has the machine for itself.
 PARALLEL = ("languages", "operators", "propose", "search", "test_tracking.py")
-ALONE = ("test_cluster.py",)
+ALONE = ("test_cluster.py", "test_llm_kernels.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,6 +31,6 @@ def corpora(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
     bench = Bench(Cpu())
     chosen = [item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec")]
-    bench.build([case for case in chosen if case is not None])
+    bench.build([case for case in chosen if case is not None and case.program.language in Cpu.languages])
     yield bench
     bench.close()

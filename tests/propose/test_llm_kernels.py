@@ -134,7 +134,7 @@ def test_a_wrong_draft_is_repaired_improved_and_crossed_on_this_machine(tmp_path
     said: list[str] = []
     with serving(lambda request: conversation(request, said)) as server:
         made = wanted(tmp_path, server.base, evaluations=6, repairs=1)
-        policy = PolicyConfig(islands=1, population=4, draft_rate=0.0, crossover_rate=0.5, migration_every=0)
+        policy = PolicyConfig(islands=1, population=4, drafts=0, draft_rate=0.0, crossover_rate=0.5, migration_every=0)
         made = replace(made, policy=policy, operators=["weighted_sum"])
         summary = evolve(made, leases=[here], workers=HERE)
     judged = {e.data["program"]: e.data["judgement"]["verdict"] for e in events_of(made, "judged")}
