@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kevolve.report.findings.finding import Finding
 from kevolve.report.findings.review import USES, Review, commands
-from kevolve.report.page.show import between, micro, share, times
+from kevolve.report.page.show import between, dollars, micro, share, times
 from kevolve.screen import ENDS, clock
 
 COLOURS = {"faster": "green", "unsure": "yellow", "slower": "red", "unconfirmed": "yellow", "nothing": "dim"}
@@ -34,7 +34,7 @@ def show(review: Review, console: Console) -> None:
     counts = (
         f"{spent.judged} programs judged, {spent.scored} scored, {spent.reused} verdicts reused, {spent.faults} faults"
     )
-    console.print(say(f"{counts}, {spent.tokens} tokens, {spent.cost_usd:.2f} USD"), soft_wrap=True)
+    console.print(say(f"{counts}, {spent.tokens} tokens, {dollars(spent.cost_usd)}"), soft_wrap=True)
 
 
 def overview(findings: Iterable[Finding]) -> Table:

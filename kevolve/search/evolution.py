@@ -273,8 +273,9 @@ class Driver:
 
     async def lane(self, number: int) -> None:
         """One program after another: ask, propose and build beside other lanes, measure, tell."""
+        is_light = self.resident is not None  # who proposes waits for somebody else: no timing should come before that
         while True:
-            async with self.phases.shared():
+            async with self.phases.shared(light=is_light):
                 step = await self.next_step(number)
                 ready = await self.develop(step) if step is not None else None
             if step is None:
@@ -285,7 +286,7 @@ class Driver:
                 continue
             if ready is not None:
                 await self.measure(step, ready)
-            async with self.phases.shared():
+            async with self.phases.shared(light=is_light):
                 await self.steps.tell(step)
             self.changed.set()
             self.changed = asyncio.Event()

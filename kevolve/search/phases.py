@@ -22,11 +22,18 @@ class Phases:
         self._is_alone = False
         self._waiting_alone: deque[asyncio.Future[None]] = deque()
         self._waiting_shared: deque[asyncio.Future[None]] = deque()
+        self._waiting_light: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
-        """Work that uses cores: runs beside other such work, never beside a timing."""
-        if self._is_alone or self._waiting_alone:
+    async def shared(self, *, light: bool = False) -> AsyncIterator[None]:
+        """Work that uses cores: runs beside other such work, never beside a timing.
+
+        `light` work goes before timings that wait, where it would keep somebody slow waiting: a model that is asked
+        only when all timings are done leaves the device without work until it answers.
+        """
+        if self._is_alone and light:
+            await self._wait(self._waiting_light, self._leave_shared)
+        elif self._is_alone or (self._waiting_alone and not light):
             await self._wait(self._waiting_shared, self._leave_shared)
         else:
             self._sharing += 1
@@ -100,13 +107,17 @@ class Phases:
             self._waiting_alone.popleft()
         if self._is_alone:
             return
+        self._let_in(self._waiting_light)
         if self._waiting_alone:
             if not self._sharing:
                 self._is_alone = True
                 self._waiting_alone.popleft().set_result(None)
             return
-        while self._waiting_shared:
-            turn = self._waiting_shared.popleft()
+        self._let_in(self._waiting_shared)
+
+    def _let_in(self, waiting: deque[asyncio.Future[None]]) -> None:
+        while waiting:
+            turn = waiting.popleft()
             if not turn.cancelled():
                 self._sharing += 1
                 turn.set_result(None)

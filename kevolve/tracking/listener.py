@@ -78,6 +78,8 @@ class Tracking(Listener):
                 self._started = event.data["started"]
             for metrics in self.metrics.values():
                 metrics.session_opened()
+        elif event.kind == "called":
+            self._metrics(event).called(event.data["call"])
         elif event.kind == "proposed":
             self._metrics(event).proposed(event.data)
         elif event.kind == "judged" and not event.data["reused"]:

@@ -33,6 +33,11 @@ class SearchMetrics:
         """Time starts anew, and with it the share of it that the device is busy."""
         self._busy_seconds = 0.0
 
+    def called(self, call: Mapping[str, Any]) -> None:
+        """A model was called; what it costs is not always known."""
+        self._tokens += call["prompt_tokens"] + call["reply_tokens"]
+        self._cost_usd += call["cost_usd"] or 0.0
+
     def proposed(self, data: Mapping[str, Any]) -> None:
         self._tokens += data["tokens"]
         self._cost_usd += data["cost_usd"]

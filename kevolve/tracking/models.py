@@ -147,7 +147,7 @@ def _crown(
         model.artifact_location,  # MLflow looks a models:/ address up in another store than the client's
         run.info.run_id,
         tags={**tags, "kevolve.why": why, "kevolve.model": model.model_id},
-        description=_description(search, finding, why),
+        description=_description(str(tags["kevolve.run"]), search, finding, why),
         await_creation_for=0,
         model_id=model.model_id,
     )
@@ -155,14 +155,14 @@ def _crown(
     store.tag(run, {"kevolve.registry": f"version {version.version} of {name}"})
 
 
-def _description(search: SearchHistory, finding: Finding, why: str) -> str:
+def _description(run: str, search: SearchHistory, finding: Finding, why: str) -> str:
     """What stands on the version's page."""
     slower = f" Slower than the fastest baseline on {', '.join(finding.slower_on)}." if finding.slower_on else ""
     return (
         f"**{times(finding.speedup)}** ({between(finding.interval)}) over the fastest baseline on each workload, "
         f"{times(finding.worst)} on the worst, {times(finding.holdout)} on sizes that the search never saw: "
         f"{finding.claim}.{slower} Champion because it is {why}.\n\n"
-        f"`python -m kevolve.export champion --operator {search.operator} --device {search.device} --out my_kernel`"
+        f"`python -m kevolve.export {run} --operator {search.operator} --device {search.device} --out my_kernel`"
     )
 
 

@@ -44,7 +44,7 @@ def test_a_reviewer_finds_what_won_how_it_came_about_and_the_champion_to_use(tmp
         await tab.wait_for("document.querySelector('iframe')")
         await tab.shot("mlflow-report", height=1100)
         await tab.open(f"{server.address}/#/models/kevolve.jagged_sum.{DEVICE}/versions/1")
-        await tab.wait_for("document.body.innerText.includes('kevolve.export champion')")
+        await tab.wait_for("document.body.innerText.includes('kevolve.export long')")
         await tab.wait_for("/@\\s*champion/.test(document.body.innerText)")
         await tab.shot("mlflow-version", height=1100)
 

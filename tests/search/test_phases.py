@@ -167,3 +167,25 @@ def test_who_is_cancelled_while_away_or_coming_back_leaves_the_lock_as_it_was() 
             await desk.leave("build1", "t2")
 
     played(play)
+
+
+def test_asking_somebody_slow_goes_before_timings_that_wait_and_never_beside_one() -> None:
+    async def play(desk: Desk) -> None:
+        seen: list[str] = []
+
+        async def ask() -> None:
+            async with desk.phases.shared(light=True):
+                seen.append(" ".join(sorted(desk.inside)))
+
+        await desk.come("t1")
+        await desk.come("t2")
+        asking = asyncio.create_task(ask())
+        await settle()
+        assert seen == []
+        await desk.leave("t1")
+        await asking
+        assert seen == [""]
+        assert desk.inside == {"t2"}
+        await desk.leave("t2")
+
+    played(play)

@@ -48,14 +48,16 @@ class Entry:
 
     @property
     def proposer(self) -> str:
-        return str(self.record["origin"].get("proposer", "unknown"))
+        """Who made it, and with which model."""
+        origin = self.record["origin"]
+        return " ".join(str(origin[name]) for name in ("proposer", "model") if origin.get(name)) or "unknown"
 
     @property
     def why(self) -> str:
         """What the proposer says that it did."""
         origin = self.record["origin"]
         edits = ", ".join(map(str, origin.get("edits", ())))
-        said = [origin.get("reason") or origin.get("kind"), edits or origin.get("file")]
+        said = [origin.get("idea") or origin.get("kind"), edits or origin.get("file")]
         return ": ".join(str(part) for part in said if part)
 
 
@@ -201,7 +203,7 @@ class _Reader:
             case "closed":
                 session = self.history.sessions[-1]
                 session.ended, session.trouble = event.data["reason"], event.data.get("trouble", "")
-            case "surveyed" | "proposed" | "refused" | "judged" | "confirmed":
+            case "surveyed" | "called" | "proposed" | "refused" | "judged" | "confirmed":
                 place = (event.data["operator"], event.data["device"])
                 search = self.history.searches.setdefault(place, SearchHistory(*place))
                 if event.kind == "confirmed":
@@ -223,6 +225,11 @@ class _Reader:
     def _surveyed(self, search: SearchHistory, data: Record, now: float) -> None:
         search.times_us, search.dropped = data["times_us"], data["dropped"]
         search.seconds["baselines"] += now - self._before
+
+    def _called(self, search: SearchHistory, data: Record, now: float) -> None:
+        call = data["call"]
+        search.tokens += call["prompt_tokens"] + call["reply_tokens"]
+        search.cost_usd += call["cost_usd"] or 0.0
 
     def _proposed(self, search: SearchHistory, data: Record, now: float) -> None:
         search.tokens += data["tokens"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.config import Config
+from kevolve.model_tally import ModelTally
 from kevolve.report.findings.doubts import doubts_about_run
 from kevolve.report.findings.finding import Finding, finding_of
 from kevolve.report.findings.history import History
@@ -32,7 +33,8 @@ class Spent:
     refused: int
     faults: int
     tokens: int
-    cost_usd: float
+    cost_usd: float | None  # None if the price of a model is not known
+    models: Mapping[str, ModelTally]
 
     @property
     def rest(self) -> float:
@@ -70,7 +72,8 @@ def review_of(history: History) -> Review:
         refused=sum(search.refused.total() for search in history.searches.values()),
         faults=summary.faults,
         tokens=summary.tokens,
-        cost_usd=summary.cost_usd,
+        cost_usd=None if any(model.cost_usd is None for model in summary.models.values()) else summary.cost_usd,
+        models=summary.models,
     )
     return Review(
         name=history.name,

@@ -30,6 +30,11 @@ def share(fraction: float | None) -> str:
     return NONE if fraction is None else f"{fraction:.0%}".replace("%", " %")
 
 
+def dollars(cost_usd: float | None) -> str:
+    """`0.12 USD`."""
+    return "price unknown" if cost_usd is None else f"{cost_usd:.2f} USD"
+
+
 def kinds(diff: str) -> list[tuple[str, str]]:
     """A diff's lines with what each is: added, taken, place or same."""
     marks = {"+": "added", "-": "taken", "@": "place"}
@@ -57,6 +62,5 @@ def rates(peaks: Mapping[str, float]) -> str:
 
 
 SHOWN: Mapping[str, Callable[..., object]] = {
-    "times": times, "between": between, "micro": micro, "share": share, "kinds": kinds, "plain": plain, "rates": rates,
-    "clock": clock,
-}  # fmt: skip
+    show.__name__: show for show in (times, between, micro, share, dollars, kinds, plain, rates, clock)
+}
