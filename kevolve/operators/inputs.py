@@ -224,6 +224,15 @@ def _patchwork(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
             span.masked_fill_(torch.empty_like(span).uniform_(generator=rng) < 0.002, 300.0)
 
 
+def _lone(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+    """Normal but for one span somewhere, which is far from zero: who looks at a few numbers does not see it."""
+    values.normal_(generator=rng)
+    spans = [(start, end) for start, end in rows.spans if end > start]
+    if spans:
+        start, end = spans[int(torch.randint(len(spans), (), generator=rng, device=values.device))]
+        values[start:end] += 100.0
+
+
 def _cancellation(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     """Neighbouring rows cancel but for a ten-thousandth: the sum is far smaller than what is summed."""
     values.normal_(generator=rng)
@@ -308,6 +317,7 @@ VALUES: dict[str, ValueRegime] = {
         lambda values, rows, rng: values.normal_(mean=1e4, generator=rng), free_bits=_STEPS_OF_OFFSET
     ),
     "patchwork": ValueRegime(_patchwork),
+    "lone": ValueRegime(_lone, movable=False),
     "cancellation": ValueRegime(_cancellation, movable=False),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),

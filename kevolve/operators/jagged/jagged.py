@@ -52,9 +52,9 @@ class JaggedOperator(Operator):
         return _placed(numbers, offsets, scalars, workload, device)
 
     def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
-        """Each kind of values of the adversarial workloads, and all kinds beside each other; any of their lengths."""
+        """Each kind of values of the adversarial workloads, mixtures, and one odd span alone; any of their lengths."""
         others = [other for other in self.workloads if other.role == "adversarial"]
-        kinds = {other.values for other in others if other.dtype == workload.dtype} | {"patchwork"}
+        kinds = {other.values for other in others if other.dtype == workload.dtype} | {"patchwork", "lone"}
         found = []
         for values in sorted(kinds) if others else ():
             lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
