@@ -83,7 +83,7 @@ class EventLog:
         try:
             with naming(self.path):
                 if os.write(self._file, line) != len(line):
-                    raise OSError(errno.ENOSPC, f"only a part of event {event.seq} could be written")
+                    raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: event {event.seq} was written in part")
         except OSError:
             # Half a line in the middle of the log would make the whole run unreadable.
             with contextlib.suppress(OSError):
