@@ -88,22 +88,31 @@ class Rival:
 
     def poison(self, calls: Sequence[Call]) -> None:
         """Its outputs, as the program finds its own."""
-        for region in (region for call in calls for region in call.outputs.values()):
-            self.arenas.outputs.bytes[region.offset : region.offset + region.tensor.nbytes].fill_(0xFF)
+        poison(calls, self.arenas)
 
     def waited_seconds(self) -> float:
         return self.runner.child.waited_seconds()
 
 
 class Both(Stopwatch):
-    """A stopwatch whose baseline is a program, too."""
+    """A stopwatch whose baseline is a program, too. Of two pairs each side's outputs are written last in one."""
 
     baselines: Rival  # type: ignore[assignment]
+    is_ours_last = False
 
     def fresh_each(self, contents: Sequence[Workload]) -> list[Call]:
         placed = super().fresh_each(contents)
         self.baselines.poison(placed)
+        if self.is_ours_last:
+            poison(placed, self.arenas)
+        self.is_ours_last = not self.is_ours_last
         return placed
+
+
+def poison(calls: Sequence[Call], arenas: Arenas) -> None:
+    """Write all outputs of the calls."""
+    for region in (region for call in calls for region in call.outputs.values()):
+        arenas.outputs.bytes[region.offset : region.offset + region.tensor.nbytes].fill_(0xFF)
 
 
 def runner_of(judge: Judge, operator: Operator, built: Built, server: ForkServer, arenas: Arenas) -> Runner:
