@@ -8,7 +8,7 @@ from kevolve.judge import draws
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
 
-PROGRAMS = 32  # that one draw serves: asking the oracle about sizes that suit a GPU takes seconds
+PROGRAMS = 64  # that one draw serves: asking the oracle about sizes that suit a GPU takes seconds
 _MEMORY_SHARE = 0.25  # of the device's memory
 
 

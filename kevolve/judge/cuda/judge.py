@@ -42,7 +42,6 @@ _MOST_SHARED_BYTES = 16 << 30  # each of inputs and outputs; less on a device wi
 _SHARE_OF_MEMORY = 8
 _HOST_BYTES = 8 << 30  # of address space, beyond what the driver has reserved
 _CALL_SECONDS = 5.0
-_CHECKED_SHARE = 0.3  # see `Stopwatch.checked`; all when a champion is confirmed
 _PRECISE, _PRECISE_WHEN_CONFIRMED = 0.02, 0.01  # half an interval at which it is narrow enough
 
 
@@ -223,7 +222,7 @@ class CudaJudge:
         """Timing on the search workloads, and on the holdout ones to confirm. Raises Rejection."""
         watch = Stopwatch(
             operator, runner, self._baseline_process(), self.arenas, self.peaks, self.peaks_again, trying.streams,
-            self.device.cache_bytes, 1.0 if trying.confirm else _CHECKED_SHARE,
+            self.device.cache_bytes, trying.confirm,
         )  # fmt: skip
         trials = []
         for workload in operator.workloads:

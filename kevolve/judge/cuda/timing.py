@@ -29,11 +29,13 @@ from kevolve.operators.operator import Operator, Workload
 from kevolve.verdict import Measurement, Rejected
 
 _BLOCK_SECONDS = 0.0015
-_COLD_BYTES = 4  # times the level-two cache
+_SHORT_BLOCK_SECONDS = 0.0005  # making content takes most of a look, and events on the device are exact enough
+_COLD_BYTES = 3  # times the level-two cache
 _MAX_CALLS = 64
 _EMPTY_WINDOWS = 9
 _COSTED = 4  # calls of a block, of which the least work is found
 _ROOM = 0.6  # of the shared memory that a block may take: lengths are drawn
+_CHECKED_SHARE = 0.3  # see `Stopwatch.checked`
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _UNSEEN_SECONDS = 0.00025  # that a window may take beside its events and an empty window, by waking up alone
@@ -72,7 +74,7 @@ class Stopwatch:
         peaks_again: Callable[[], Peaks],
         streams: Streams,
         cache_bytes: int,
-        checked: float,
+        thorough: bool,
     ):
         self.operator = operator
         self.runner = runner
@@ -82,14 +84,17 @@ class Stopwatch:
         self.peaks_again = peaks_again
         self.streams = streams
         self.cache_bytes = cache_bytes
-        self.checked = checked  # all pairs are; this decides how often odd contents come between
+        self.block_s = _BLOCK_SECONDS if thorough else _SHORT_BLOCK_SECONDS
+        self.checked = 1.0 if thorough else _CHECKED_SHARE  # all pairs are; odd contents come between as often
         runner.prepare("no workload", [])
         baselines.prepare(operator, next(iter(operator.baselines("cuda"))), [])
         self.program_overhead, self.baseline_overhead = _empty_window(runner.run), _empty_window(baselines.run)
 
     def warm(self, workload: Workload, baseline: str) -> None:
         """Let the baseline process compile what it needs for `workload`, for calls of any size."""
-        self.baselines.warm(self.operator, baseline, self.fresh(workload, 2).calls)
+        calls = self.fresh(workload, 2).calls
+        torch.cuda.synchronize()  # the other process does not wait for content that is still being made
+        self.baselines.warm(self.operator, baseline, calls)
 
     def begin(self, workload: Workload, baseline: str) -> Trial:
         """A trial, with blocks long enough; found with unmeasured calls of each, which also warm both up."""
@@ -98,7 +103,7 @@ class Stopwatch:
         self.baselines.prepare(self.operator, baseline, first.calls)
         torch.cuda.synchronize()
         fastest = min(min(run()[1] for _ in range(2)) for run in (self.runner.run, self.baselines.run)) / 2
-        return Trial(workload, baseline, calls_of_block(first, fastest, self.cache_bytes))
+        return Trial(workload, baseline, calls_of_block(first, fastest, self.cache_bytes, self.block_s))
 
     def fresh(self, workload: Workload, calls: int) -> Block:
         """Calls with content that is drawn for them."""
@@ -181,10 +186,10 @@ class Stopwatch:
         trial.against.append(max(own, window - self.baseline_overhead - _UNSEEN_SECONDS) / trial.calls)
 
 
-def calls_of_block(first: Block, call_s: float, cache_bytes: int) -> int:
-    """How many calls like those of `first` make a block that is long enough and exceeds the cache, and fit."""
+def calls_of_block(first: Block, call_s: float, cache_bytes: int, block_s: float = _BLOCK_SECONDS) -> int:
+    """How many calls like those of `first` make a block of that time that exceeds the cache, and fit."""
     count = len(first.calls)
-    wanted = max(_BLOCK_SECONDS / max(call_s, 1e-6), _COLD_BYTES * cache_bytes / max(first.bytes // count, 1))
+    wanted = max(block_s / max(call_s, 1e-6), _COLD_BYTES * cache_bytes / max(first.bytes // count, 1))
     room = min(arena.size / max(arena.next // count, 1) for arena in first.arenas) * _ROOM
     return max(1, min(math.ceil(wanted), _MAX_CALLS, int(room)))
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 
 from kevolve.operators.checks import Allowed, Bits
+from kevolve.operators.jagged.gathered import Gathered, on_device
 from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans
 from kevolve.operators.jagged.to_jagged_baselines import to_jagged_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
@@ -43,6 +44,10 @@ class DenseToJagged(JaggedOperator):
         """In the dtype of dense: a copy has no use for a wider one."""
         dense = inputs.dense
         out = torch.zeros(inputs.total, inputs.dim, dtype=dense.dtype, device=dense.device)
+        if on_device(dense):
+            given = Gathered(inputs)
+            out[given.rows] = dense[given.entries, given.places]
+            return {"out": out}
         for b, (start, end) in enumerate(spans(inputs)):
             out[start:end] = dense[b, : end - start]
         return {"out": out}

@@ -188,14 +188,6 @@ def owners(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     return entry, takes_part
 
 
-def sum_spans(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
-    """float64 [batch, dim]: the sum over each span of `values`, float64 [total, dim]."""
-    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64, device=values.device)
-    for b, (start, end) in enumerate(spans(inputs)):
-        out[b] = values[start:end].sum(dim=0)
-    return out
-
-
 def sum_error(terms: torch.Tensor) -> torch.Tensor:
     """What a float32 sum of that many terms in any order loses, as a share of the sum of their magnitudes.
 

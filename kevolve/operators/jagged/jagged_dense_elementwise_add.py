@@ -9,6 +9,7 @@ import torch
 
 from kevolve.operators.checks import SMALLEST, Allowed, Within
 from kevolve.operators.jagged.add_baselines import add_baselines
+from kevolve.operators.jagged.gathered import Gathered, on_device
 from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans, whole_spans
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
 
@@ -44,6 +45,11 @@ class JaggedDenseElementwiseAdd(JaggedOperator):
     def oracle(self, inputs: Inputs) -> Outputs:
         values, dense = inputs.values, inputs.dense
         out = torch.zeros(inputs.total, inputs.dim, dtype=torch.float64, device=values.device)
+        if on_device(values):
+            whole, given = Gathered(inputs, whole=True), Gathered(inputs)
+            out[whole.rows] = values[whole.rows].double()
+            out[given.rows] += dense[given.entries, given.places]
+            return {"out": out}
         for start, end in whole_spans(inputs):
             out[start:end] = values[start:end]
         for b, (start, end) in enumerate(spans(inputs)):

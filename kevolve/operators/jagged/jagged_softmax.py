@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 
 from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, Allowed, Within, output_rounding
+from kevolve.operators.jagged.gathered import Gathered, on_device
 from kevolve.operators.jagged.jagged import JaggedOperator, owners, spans
 from kevolve.operators.jagged.softmax_baselines import softmax_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
@@ -42,7 +43,9 @@ class JaggedSoftmax(JaggedOperator):
 
     def oracle(self, inputs: Inputs) -> Outputs:
         values = inputs.values
-        out = torch.zeros(values.shape, dtype=torch.float64, device=values.device)
+        if on_device(values):
+            return {"out": Gathered(inputs).softmax(values)}
+        out = torch.zeros(values.shape, dtype=torch.float64)
         for start, end in spans(inputs):
             out[start:end] = torch.softmax(values[start:end].double(), dim=0)
         return {"out": out}
@@ -73,13 +76,22 @@ class JaggedSoftmax(JaggedOperator):
             return {"out": Within(wanted, torch.zeros_like(wanted))}
         # Only finite magnitudes are rounded: a masked (-inf) cell costs its column no accuracy.
         magnitudes = inputs.values.nan_to_num(0, 0, 0).abs_()
-        greatest = wanted.new_zeros(inputs.batch, inputs.dim)
         lengths = [end - start for start, end in spans(inputs)]
-        for b, (start, end) in enumerate(spans(inputs)):
-            if start < end:
-                greatest[b] = magnitudes[start:end].amax(dim=0)
+        greatest = _greatest(inputs, magnitudes.double())
         sum_error = 2 * wanted.new_tensor(lengths).clamp_(min=0).sqrt_()[:, None]
         share = ((8 + sum_error + 4 * greatest) * FLOAT32_ROUNDOFF).clamp_(max=2.0**-8)
         entry, takes_part = owners(inputs)
         tolerance = share[entry].mul_(wanted).add_(output_rounding(wanted, dtype)).add_(SMALLEST)
         return {"out": Within(wanted, tolerance.masked_fill_(~takes_part[:, None], 0.0))}
+
+
+def _greatest(inputs: Inputs, magnitudes: torch.Tensor) -> torch.Tensor:
+    """float64 [batch, dim]: the greatest over each span of `magnitudes`, float64 [total, dim]; 0 where it is empty."""
+    if on_device(magnitudes):
+        gathered = Gathered(inputs)
+        return gathered.greatest(magnitudes[gathered.rows], 0.0)
+    greatest = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+    for b, (start, end) in enumerate(spans(inputs)):
+        if start < end:
+            greatest[b] = magnitudes[start:end].amax(dim=0)
+    return greatest

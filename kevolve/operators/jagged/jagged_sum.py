@@ -9,7 +9,8 @@ import torch
 
 from kevolve.operators.checks import SMALLEST, Allowed, Exact, Within, output_rounding
 from kevolve.operators.inputs import VALUES
-from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans, sum_error, sum_spans
+from kevolve.operators.jagged.gathered import sum_spans
+from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans, sum_error
 from kevolve.operators.jagged.sum_baselines import sum_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 
 from kevolve.operators.checks import Allowed, Bits
+from kevolve.operators.jagged.gathered import Gathered, on_device
 from kevolve.operators.jagged.jagged import JaggedOperator, bytes_moved, spans
 from kevolve.operators.jagged.to_padded_baselines import to_padded_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
@@ -42,6 +43,10 @@ class JaggedToPaddedDense(JaggedOperator):
         """In the dtype of values: a copy has no use for a wider one."""
         values = inputs.values
         out = torch.zeros(inputs.batch, inputs.max_length, inputs.dim, dtype=values.dtype, device=values.device)
+        if on_device(values):
+            given = Gathered(inputs)
+            out[given.entries, given.places] = values[given.rows]
+            return {"out": out}
         for b, (start, end) in enumerate(spans(inputs)):
             out[b, : end - start] = values[start:end]
         return {"out": out}

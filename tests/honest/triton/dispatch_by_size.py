@@ -21,7 +21,7 @@ def sum_segment(values, offsets, out, dim, ROWS: tl.constexpr, COLUMNS: tl.const
 
 
 def jagged_sum(values, offsets, out, batch, total, dim):
-    columns = min(triton.next_power_of_2(dim), 256)
+    columns = max(min(triton.next_power_of_2(dim), 256), 1)
     rows = 64 if columns <= 32 else 16
     warps = 8 if columns > 128 else 2
     sum_segment[(batch, triton.cdiv(dim, columns))](values, offsets, out, dim, rows, columns, num_warps=warps)

@@ -1,0 +1,78 @@
+"""The oracles' loops over spans as a few whole-tensor operations, for devices: a loop launches kernels there one by one.
+
+Each is the loop of the operator's own file in another form; a test holds them against each other on every workload.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from kevolve.operators.jagged.jagged import owners, spans
+from kevolve.operators.operator import Inputs
+
+
+class Gathered:
+    """The rows of jagged tensors that take part: their numbers, the entry that each belongs to, its place there.
+
+    All int64 [used]. `whole`: of every span in full, whatever `max_length` says.
+    """
+
+    def __init__(self, inputs: Inputs, *, whole: bool = False):
+        self.batch = inputs.batch
+        offsets: torch.Tensor = inputs.offsets.long()
+        if not self.batch:
+            self.rows = self.entries = self.places = offsets.new_empty(0)
+            return
+        entry, takes_part = owners(inputs)
+        if whole:
+            takes_part = torch.arange(inputs.total, device=offsets.device) < offsets[-1]
+        self.rows = takes_part.nonzero().squeeze(1)
+        self.entries = entry[self.rows]
+        self.places = self.rows - offsets[self.entries]
+
+    def sums(self, numbers: torch.Tensor) -> torch.Tensor:
+        """[batch, ...]: the sum over each entry of `numbers`, [used, ...]."""
+        return numbers.new_zeros(self.batch, *numbers.shape[1:]).index_add_(0, self.entries, numbers)
+
+    def greatest(self, numbers: torch.Tensor, least: float) -> torch.Tensor:
+        """[batch, ...]: the greatest over each entry of `numbers`, [used, ...], or `least`."""
+        found = numbers.new_full((self.batch, *numbers.shape[1:]), least)
+        entries = self.entries.view(-1, *(1 for _ in numbers.shape[1:])).expand_as(numbers)
+        return found.scatter_reduce_(0, entries, numbers, "amax")
+
+    def counts(self) -> torch.Tensor:
+        """float64 [batch]: rows of each entry, 1 where there are none, as nothing is divided there."""
+        return torch.bincount(self.entries, minlength=self.batch).double().clamp_(min=1)
+
+    def softmax(self, values: torch.Tensor) -> torch.Tensor:
+        """float64, like `values` [total, dim]: the softmax over each entry, column by column; else 0."""
+        numbers = values[self.rows].double()
+        powers = numbers.sub_(self.greatest(numbers, -torch.inf)[self.entries]).exp_()
+        return self._spread(values, powers.div_(self.sums(powers)[self.entries]))
+
+    def normalised(self, values: torch.Tensor, epsilon: float) -> torch.Tensor:
+        """float64, like `values` [total, dim]: every entry's numbers less their mean, by their deviation; else 0."""
+        numbers, count = values[self.rows].double(), self.counts() * values.shape[1]
+        numbers -= (self.sums(numbers.sum(dim=1)) / count)[self.entries][:, None]
+        variance = self.sums(numbers.square().sum(dim=1)) / count
+        return self._spread(values, numbers.div_((variance + epsilon).sqrt_()[self.entries][:, None]))
+
+    def _spread(self, values: torch.Tensor, results: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(values.shape, dtype=results.dtype, device=values.device)
+        return out.index_copy_(0, self.rows, results)
+
+
+def on_device(tensor: torch.Tensor) -> bool:
+    """Is it where a loop over spans would take long?"""
+    return tensor.device.type != "cpu"
+
+
+def sum_spans(inputs: Inputs, values: torch.Tensor) -> torch.Tensor:
+    """float64 [batch, dim]: the sum over each span of `values`, float64 [total, dim]."""
+    if on_device(values):
+        gathered = Gathered(inputs)
+        return gathered.sums(values[gathered.rows])
+    out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
+    for b, (start, end) in enumerate(spans(inputs)):
+        out[b] = values[start:end].sum(dim=0)
+    return out
