@@ -159,7 +159,10 @@ class Config:
         None, "better: exit with 3 unless every operator beats its best baseline", choices=("better",)
     )
     runs_dir: str = key("populations/runs", "where run folders are")
-    lanes: int = key(4, "programs under way at the same time; one lane replays exactly", least=1)
+    lanes: int | None = key(
+        None, "programs under way at the same time, one replays exactly; null: 4, more where a GPU waits for builds",
+        least=1,
+    )  # fmt: skip
     budget: Budget = field(default_factory=Budget)
     device: DeviceConfig = field(default_factory=DeviceConfig)
     proposer: ProposerConfig = field(default_factory=ProposerConfig)

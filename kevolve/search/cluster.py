@@ -63,6 +63,11 @@ def in_a_job() -> bool:
     return "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
 
 
+def cores() -> int:
+    """What Ray may use of all nodes."""
+    return int(sum(node.cores for node in alive_nodes()))
+
+
 async def loss(config: ClusterConfig) -> str | None:
     """What of the cluster is gone that the run cannot do without, or None. What is asked of Ray then may never come."""
     nodes = await nodes_within(PATIENCE_SECONDS)

@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 QUIET_EVERY_SECONDS = 20.0  # between summaries written and listeners flushed while the run goes on
 WATCH_SECONDS = 5.0  # between looks at whether the cluster is still there
 GIVE_BACK_SECONDS = 20.0  # for a device to be given back
+LANES = 4
 DRAIN_SECONDS = 120.0  # for what is under way when the asking ends; then it is left for a resume
 
 
@@ -255,9 +256,16 @@ class Driver:
         place = {"operator": search.operator, "device": search.device}
         self.store("surveyed", {**place, "times_us": times, "dropped": dropped})
 
+    def lanes(self) -> int:
+        """As many as the user wants, else `LANES`; more where programs are built beside timings that take no longer."""
+        if self.config.lanes is not None:
+            return self.config.lanes
+        is_apart = not any(lease.exclusive for lease in self.leases.values())
+        return max(LANES, self.workers.cores() * 3 // 4) if is_apart else LANES
+
     async def steady_state(self) -> None:
         """All lanes, until there is nothing more to ask for and what is under way has ended."""
-        lanes = {asyncio.create_task(self.lane(number)) for number in range(self.config.lanes)}
+        lanes = {asyncio.create_task(self.lane(number)) for number in range(self.lanes())}
         pending, drain_until = lanes, float("inf")
         try:
             while pending and time.monotonic() < drain_until:

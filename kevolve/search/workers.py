@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kevolve.config import ClusterConfig, Config, PolicyConfig
 from kevolve.propose.proposer import Context, Proposal, Proposer, Refusal, Request, Resident, is_resident
-from kevolve.search.cluster import cluster, loss
+from kevolve.search.cluster import cluster, cores, loss
 from kevolve.search.island import Islands, LocalIslands, Memories, RayIslands
 from kevolve.search.proposing import Beside, proposing
 
@@ -18,16 +18,18 @@ Propose = Callable[[Request, Context], Awaitable[Proposal | Refusal]]
 @dataclass(frozen=True)
 class Workers:
     """`up` is entered for the session; `islands` takes policy, run seed and what an island remembers by its number;
-    `loss` says what has happened when nothing more can be expected of them, and None while all is well.
+    `loss` says what has happened when nothing more can be expected of them, and None while all is well; `cores` are
+    those to build with.
     """
 
     up: Callable[[ClusterConfig], AbstractContextManager[None]]
     islands: Callable[[PolicyConfig, int, Callable[[int], Memories]], Islands]
     proposing: Callable[[Proposer | Resident, ClusterConfig], Propose]
     loss: Callable[[ClusterConfig], Awaitable[str | None]]
+    cores: Callable[[], int]
 
 
-RAY = Workers(cluster, RayIslands, proposing, loss)
+RAY = Workers(cluster, RayIslands, proposing, loss, cores)
 
 
 class LocalProposing:
@@ -48,7 +50,7 @@ def _proposing(proposer: Proposer | Resident, cluster: ClusterConfig) -> Propose
     return Beside(proposer) if is_resident(proposer) else LocalProposing(proposer)
 
 
-LOCAL = Workers(lambda cluster: nullcontext(), LocalIslands, _proposing, _no_loss)
+LOCAL = Workers(lambda cluster: nullcontext(), LocalIslands, _proposing, _no_loss, lambda: 1)
 
 
 def workers_of(config: Config) -> Workers:

@@ -6,7 +6,7 @@ child     how long a confined child takes to start
 itself    a program against itself at champion precision: how often its interval holds 1.00, and how wide it is
 slower    the same program, slowed by 3 % on purpose: how often it is called slower
 ranking   ten programs, each 5 % slower than the one before, judged beside a busy process: Kendall's tau
-look      the device time of a first look at correct programs
+look      the device time of a first look at correct programs: at all search sizes, and at the smallest alone
 
 Everything is a ratio within one run; a quiet machine is needed for all but `ranking`.
 """
@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from itertools import combinations
 from statistics import median
 
@@ -43,24 +43,26 @@ from kevolve.program import Program
 from kevolve.verdict import Fitness, Scored
 
 OPERATOR = "jagged_sum"
-# Rows are summed once more from the beginning on: `SHARE` of them.
+# Every thread waits for `SHARE` of the time that it has worked.
 SLOWED = """
 #include "kevolve.h"
+#include <x86intrin.h>
 extern "C" void jagged_sum(const VALUE *values, const INDEX *offsets, VALUE *out,
                            int64_t batch, int64_t total, int64_t dim) {
-    int64_t more = (int64_t)(batch * SHARE);
     #pragma omp parallel
     {
+        unsigned long long begin = __rdtsc();
         float *sums = new float[dim];
-        #pragma omp for schedule(dynamic, 4)
-        for (int64_t i = 0; i < batch + more; i++) {
-            int64_t b = i % batch;
+        #pragma omp for schedule(dynamic, 4) nowait
+        for (int64_t b = 0; b < batch; b++) {
             for (int64_t d = 0; d < dim; d++) sums[d] = 0.0f;
             for (int64_t t = offsets[b]; t < offsets[b + 1]; t++)
                 for (int64_t d = 0; d < dim; d++) sums[d] += (float)values[t * dim + d];
             for (int64_t d = 0; d < dim; d++) out[b * dim + d] = (VALUE)sums[d];
         }
         delete[] sums;
+        unsigned long long worked = __rdtsc() - begin;
+        while (__rdtsc() - begin < worked + (unsigned long long)(SHARE * (double)worked)) _mm_pause();
     }
 }
 """
@@ -68,17 +70,22 @@ BUSY = "while True: pass"
 
 
 def slowed(share: float) -> Program:
-    """A sound program that does `share` of its work twice."""
+    """A sound program that takes `share` longer than it would."""
     return Program(OPERATOR, "cpp", SLOWED.replace("SHARE", f"{share:.6f}"))
 
 
 class Rival:
     """A program in the place of the baseline, in a child of its own; the baseline's name is the workload's."""
 
-    def __init__(self, judge: Judge, operator: Operator, built: Built):
+    def __init__(self, judge: Judge, operator: Operator):
         self.server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
-        self.arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
         self.workloads = {workload.name: workload for workload in operator.workloads}
+        self.arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
+
+    def start(self, judge: Judge, operator: Operator, built: Built) -> None:
+        """In a new process, on outputs of its own."""
+        self.arenas.outputs.close()
+        self.arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
         self.runner = runner_of(judge, operator, built, self.server, self.arenas)
 
     def run(self, operator: Operator, baseline: str, calls: Sequence[Call], arenas: Arenas) -> tuple[float, list[int]]:
@@ -132,12 +139,15 @@ def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[i
     """A function that measures `one` against `other` at champion precision, given a seed."""
     operator = judge.operator(one.operator)
     server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
-    arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
-    runner = runner_of(judge, operator, built_of(judge, one), server, arenas)
-    rival = Rival(judge, operator, built_of(judge, other))
+    ours, theirs = built_of(judge, one), built_of(judge, other)
+    rival = Rival(judge, operator)
     workloads = [workload for workload in operator.workloads if workload.role == "search"]
 
     def fitness(seed: int) -> Fitness:
+        # In new processes, as every judgement: where memory lies makes some tenths of a percent.
+        arenas = Arenas(judge.inputs, Arena(2 << 30, read_only=False))
+        runner = runner_of(judge, operator, ours, server, arenas)
+        rival.start(judge, operator, theirs)
         streams = Streams(judge.secret, seed)
         draws = Draws(operator, streams)
         peaks = judge.peaks
@@ -145,6 +155,7 @@ def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[i
         trials = [watch.begin(workload, workload.name) for workload in workloads]
         survey = Survey(operator.name, judge.device.key, {})
         race(watch, trials, trials, judge._rules(Trying(survey, draws, streams, True, 0.0, closely=False)))
+        arenas.outputs.close()
         return Fitness.of(watch.measurement(trial) for trial in trials)
 
     yield fitness
@@ -161,7 +172,6 @@ def child(judge: Judge, trials: int) -> None:
         start = time.perf_counter()
         server.spawn(judge.inputs.fd, outputs.fd, (judge.inputs.size, outputs.size), 1 << 30, 60)
         seconds.append(time.perf_counter() - start)
-        server.kill()
     server.close()
     print(f"start of a sandboxed child: {median(seconds) * 1e3:.1f} ms")
 
@@ -229,9 +239,15 @@ def look(judge: Judge, trials: int) -> None:
         assert isinstance(survey, Survey), survey
         judge.measure(program, built, survey, 1)  # draws, and what baselines compile
         first = judge.measure(program, built, survey, 2)
-        lost = judge.measure(replace(program), built, survey, 3, to_beat=100.0)
+        lost = judge.measure(program, built, survey, 3, to_beat=100.0)
+        every = judge.operators[folder.name]
+        judge.operators[folder.name] = small = copy(every)
+        small.workloads = tuple(w for w in every.workloads if w.role == "adversarial" or w.name == "small")
+        alone = judge.measure(program, built, survey, 4)
+        judge.operators[folder.name] = every
         print(
-            f"{folder.name}: {first.seconds:.2f} s with nothing to beat, {lost.seconds:.2f} s when it has surely lost"
+            f"{folder.name}: {first.seconds:.2f} s with nothing to beat, {lost.seconds:.2f} s when it has surely lost;"
+            f" {alone.seconds:.2f} s where only the small size is timed"
         )
 
 

@@ -1,4 +1,4 @@
-"""The oracles' loops over spans as a few whole-tensor operations, for devices: a loop launches kernels there one by one.
+"""The oracles' loops over spans as whole-tensor operations, for devices: a loop launches kernels there one by one.
 
 Each is the loop of the operator's own file in another form; a test holds them against each other on every workload.
 """
