@@ -38,7 +38,7 @@ class Cuda(Device):
     exclusive = False
 
     def __init__(self) -> None:
-        if not nvrtc_version():
+        if not nvrtc_version() or find_spec("tree_sitter_cuda") is None:
             self.languages = ("triton",)
 
     @cached_property

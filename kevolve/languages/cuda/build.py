@@ -9,18 +9,19 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kevolve.languages.cuda import compiling
-from kevolve.languages.cuda.expressions import Refused
 from kevolve.languages.cuda.nvrtc import installation
-from kevolve.languages.cuda.translate import Translated, translated
 from kevolve.languages.language import BuildError, Built, Confined, Target
 from kevolve.languages.triton import host as triton_host
 from kevolve.languages.triton import load as triton_load
 from kevolve.languages.triton.build import VARIANT, calls
 from kevolve.operators.operator import Operator
 from kevolve.program import Program
+
+if TYPE_CHECKING:
+    from kevolve.languages.cuda.translate import Translated
 
 _HERE = Path(__file__).parent
 _INCLUDE = _HERE / "include"
@@ -43,6 +44,10 @@ class Cuda:
 
     def build(self, program: Program, operator: Operator, target: Target, confined: Confined) -> Built | BuildError:
         """Trace what the workloads launch and compile it for `target`. OSError where there is no NVRTC."""
+        # The grammar is loaded by who builds, not by everybody who asks what languages there are.
+        from kevolve.languages.cuda.expressions import Refused
+        from kevolve.languages.cuda.translate import translated
+
         compiler = installation()
         try:
             ours = translated(program.source, operator.name)

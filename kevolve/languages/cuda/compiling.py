@@ -25,6 +25,10 @@ _HEADERS = {"bfloat16": ["-DKEVOLVE_BFLOAT16"], "float16": ["-DKEVOLVE_FLOAT16"]
 _OPTIONS = ("-std=c++17", "-w", "-include=kevolve_cuda.h")
 # By the type in PTX, what `cuda_driver.packed` knows it as.
 _KINDS = {"8": "i8", "16": "i16", "32": "i32", "64": "u64"}
+# What the compiler says of a launch, which is a call for it (include/kevolve_cuda.h).
+_LAUNCH = re.compile(
+    r'function "KevolveLaunch<Parameters\.\.\.>::operator\(\) \[with Parameters=<(.*?)>\]" cannot be called .*list'
+)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CLOCKS = re.compile(r"%(?:clock\w*|globaltimer\w*|pm\d+\w*)")
 _REGISTERS, _REGISTERS_AT_ONCE, _WARP = 65536, 8, 32  # of a multiprocessor, and how they are given out to threads
@@ -115,7 +119,7 @@ def compiled(
     try:
         found = compiler.compiled(request["source"], variant.options(request), kernels)
     except nvrtc.CompileError as error:
-        said = str(error).replace("KevolveLaunch<P...>::operator()", "the launch")
+        said = _LAUNCH.sub(r"a kernel that takes (\1) is launched with other arguments", str(error))
         raise Refused(
             f"does not compile with VALUE and INDEX of {variant.name}: {nvrtc.first_error(said)}", said[:4000]
         ) from error
@@ -135,9 +139,10 @@ def _refuse_what_stays(cubin: Any, ptx: str) -> None:
     """Raises Refused for what outlives a launch, or looks at more than the program was given."""
     if wanted := cubin.wanted():
         raise Refused(f"a kernel may not print, allocate, assert or launch: it calls {', '.join(wanted)[:200]}")
-    # A constant whose number alone is used has memory, too, but nothing in the code has its name.
+    # A constant whose number alone is used has memory, too: its name is declared and stands nowhere else. What inline
+    # PTX declares in a function has another name in the cubin, one with a dollar.
     words = Counter(re.findall(r"[\w$]+", _COMMENT.sub(" ", ptx)))
-    if state := [name for name in cubin.variables() if words[name] > 1]:
+    if state := [name for name in cubin.variables() if words[name] != 1 or "$" in name]:
         raise Refused(
             f"{', '.join(state)[:200]} keeps its value between calls: a table is __constant__, scratch memory comes"
             " from workspace<T>(count)"

@@ -188,4 +188,4 @@ def _product(one: Any, other: Any) -> Any:
 def _shifted(one: int, other: int) -> int:
     if not 0 <= other < 64:
         raise LaunchError(f"a number is shifted by {other} bits")
-    return _product(one, 1 << other)
+    return int(_product(one, 1 << other))
