@@ -150,6 +150,10 @@ class Config:
     operators: list[str] = field(
         default_factory=lambda: ["jagged_sum", "jagged_softmax"], metadata={"meaning": "what to make faster"}
     )
+    languages: list[str] = field(
+        default_factory=list,
+        metadata={"meaning": "what programs are written in; none: every language that the device takes"},
+    )
     operator_file: str | None = key(None, "a Python file with an operator of your own, instead of operators=[...]")
     experiment: str | None = key(None, "set by +experiment=NAME")
     name: str | None = key(None, "the run's name and folder; null: <experiment>-<date>-<time>")

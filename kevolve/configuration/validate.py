@@ -114,6 +114,11 @@ def _names(flat: Mapping[str, Any]) -> list[tuple[str, str]]:
         if operator not in known:
             listed = ", ".join(known)
             found.append(("operators", f"no operator is called {operator}.{nearest(operator, known)} Here: {listed}."))
+    spoken = registered("languages", "language_names")
+    for language in flat["languages"]:
+        if language not in spoken:
+            listed = ", ".join(spoken)
+            found.append(("languages", f"no language is called {language}.{nearest(language, spoken)} Here: {listed}."))
     for key, room, listing in (
         ("device.name", "devices", "device_names"),
         ("proposer.name", "propose", "proposer_names"),

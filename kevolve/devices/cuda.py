@@ -1,4 +1,4 @@
-"""The CUDA device: Triton programs on an NVIDIA GPU of this machine."""
+"""The CUDA device: Triton and CUDA C++ programs on an NVIDIA GPU of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from kevolve.cache import cache_dir, remember
 from kevolve.devices.cuda_driver import CudaError, Driver
 from kevolve.devices.device import Device, Peaks
 from kevolve.devices.sensors import Sensors
+from kevolve.languages.cuda.nvrtc import CompileError, Compiler, installation
 from kevolve.languages.language import Target
 
 _BYTES_PER_CLOCK = 64  # that one multiprocessor can take in from the level-two cache
@@ -27,14 +28,18 @@ _PROBE_SECONDS = 5.0
 
 
 class Cuda(Device):
-    """The first visible NVIDIA GPU, with Triton as its toolchain.
+    """The first visible NVIDIA GPU, with Triton as its toolchain, and NVRTC where there is one.
 
     Building and proposing go on while it measures: they use the CPU. PyTorch must have been built for CUDA.
     """
 
     name = "cuda"
-    languages = ("triton",)
+    languages: tuple[str, ...] = ("triton", "cuda")
     exclusive = False
+
+    def __init__(self) -> None:
+        if not nvrtc_version() or find_spec("tree_sitter_cuda") is None:
+            self.languages = ("triton",)
 
     @cached_property
     def driver(self) -> Driver | None:
@@ -64,7 +69,7 @@ class Cuda(Device):
 
     @cached_property
     def target(self) -> Target:
-        """The architecture and its shared memory for a block; the compilers that come with Triton."""
+        """The architecture and its shared memory for a block; the compilers."""
         driver = self._present_driver
         capability = f"sm_{driver.attribute('major')}{driver.attribute('minor')}"
         return Target(capability, toolchain(), (f"shared_bytes={driver.attribute('shared_bytes')}",))
@@ -180,7 +185,20 @@ def triton_version() -> str:
 
 
 def toolchain() -> str:
-    """The versions of Triton and of its assembler."""
+    """The versions of Triton, of its assembler, and of NVRTC where there is one."""
+    return ", ".join([_triton_toolchain(), *([f"NVRTC {nvrtc_version()}"] if nvrtc_version() else [])])
+
+
+@cache
+def nvrtc_version() -> str:
+    """Such as 13.0; empty where it is missing or cannot be loaded."""
+    try:
+        return Compiler(installation().library).version
+    except (OSError, CompileError):
+        return ""
+
+
+def _triton_toolchain() -> str:
     found = triton_version()
     spec = find_spec("triton")
     assembler = Path(str(spec.origin)).parent / "backends" / "nvidia" / "bin" / "ptxas" if spec else Path()

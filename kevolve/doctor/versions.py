@@ -17,6 +17,7 @@ from kevolve.doctor.finding import Finding, last_line
 PACKAGES = (
     *("ray", "mlflow", "pyarrow", "hydra-core", "omegaconf", "deap", "numpy", "rich", "tree-sitter"),
     "tree-sitter-cpp",
+    "tree-sitter-cuda",
 )
 OPTIONAL = {
     "fbgemm-gpu-cpu": "a further library to measure against: pip install fbgemm-gpu-cpu",

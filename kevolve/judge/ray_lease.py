@@ -66,6 +66,18 @@ class Description:
     environment: Mapping[str, Any]
 
 
+def chosen_languages(description: Description, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Those of the device that the configuration wants, all without a word. UsageError where that leaves none."""
+    if not wanted:
+        return description.languages
+    chosen = tuple(name for name in description.languages if name in wanted)
+    if not chosen:
+        raise UsageError(
+            f"languages={list(wanted)}: the device {description.device} takes {', '.join(description.languages)}."
+        )
+    return chosen
+
+
 class DeviceActor:
     """Owns a device. Methods run one at a time."""
 
@@ -165,7 +177,7 @@ class RayLease:
         self.description = description
         self.builders = [like for like in offers if like.is_like(offer)]
         self.device = description.device
-        self.languages = description.languages
+        self.languages = chosen_languages(description, self.config.languages)
         self.exclusive = description.exclusive
         self.environment: Mapping[str, Any] = {**description.environment, "node": str(offer.node)}
 

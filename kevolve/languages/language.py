@@ -95,6 +95,7 @@ class Language(Protocol):
     """One folder of `kevolve/languages/`. `load_path` is a stand-alone file that runs beside the program.
 
     `imports` names the Python packages that programs need: what else a process holds is only of use to an attacker.
+    Languages of the CUDA device have `beside`, too: the other files that `load_path` reads there.
 
     The genetic proposer's edits for the language live in its `edits.py`. Two more are optional: `shape.py` with
     `shape(source)` tells programs of different kinds apart, `canonical.py` with `canonical(source)` finds those that

@@ -9,11 +9,12 @@ from typing import Any
 
 from kevolve.errors import UsageError, nearest
 from kevolve.languages.cpp.build import Cpp
+from kevolve.languages.cuda.build import Cuda
 from kevolve.languages.language import Language, Target
 from kevolve.languages.triton.build import Triton
 
 GROUP = "kevolve.languages"
-LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(), Triton())}
+LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(), Triton(), Cuda())}
 
 
 def language(name: str) -> Language:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 
-_BEGINNINGS = {"cpp": ('#include "kevolve.h"',), "triton": ("import triton", "import triton.language as tl")}
+_BEGINNINGS = {
+    "cpp": ('#include "kevolve.h"',),
+    "triton": ("import triton", "import triton.language as tl"),
+    "cuda": ('#include "kevolve_cuda.h"',),
+}
 
 
 def restored(source: str, parent: str, language: str, entry: str) -> str:
     """`source` with the parent's declaration of `entry` and the beginnings of its language. Other languages stay."""
-    if language == "cpp":
+    if language in ("cpp", "cuda"):
         source = _declared(source, parent, _c_declaration(entry))
     elif language == "triton":
         source = _declared(source, parent, re.compile(rf"^def\s+{re.escape(entry)}\s*\([^)]*\)[^:\n]*:", re.MULTILINE))

@@ -21,7 +21,8 @@ _FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*
 _CODE_BEGINS = {
     "triton": re.compile(r'^(import |from |@triton|def |"""|#)', re.MULTILINE),
     "": re.compile(
-        r"^(#\s*(include|pragma|define)|extern\b|template\b|static\b|inline\b|namespace\b|//|/\*)", re.MULTILINE
+        r"^(#\s*(include|pragma|define)|extern\b|__\w+__\b|constexpr\b|template\b|static\b|inline\b|namespace\b|//|/\*)",
+        re.MULTILINE,
     ),
 }
 _TYPOGRAPHIC = str.maketrans(

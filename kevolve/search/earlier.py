@@ -34,7 +34,7 @@ def beginnings(config: Config, lineage: Lineage, operator: str, lease: Lease) ->
     champions = [one for one in _champions(Path(config.runs_dir), lease) if one.run != config.name]
     known = {program.id: program for program in plain}
     same = [one for one in champions if one.operator == operator and _is_same_operator(one, operator, plain, lease)]
-    for program in (*_same(same, operator), *_related(champions, operator, plain)):
+    for program in (*_same(same, operator, lease), *_related(champions, operator, plain)):
         if len(known) < len(plain) + config.knowledge.earlier:
             known.setdefault(program.id, program)
     return list(known.values())
@@ -58,11 +58,13 @@ def _is_same_operator(champion: Champion, operator: str, plain: Sequence[Program
     return not given([operator]) or then == lease.key(plain[0]).operator_version
 
 
-def _same(champions: Sequence[Champion], operator: str) -> Iterator[Program]:
+def _same(champions: Sequence[Champion], operator: str, lease: Lease) -> Iterator[Program]:
     for champion in champions:
         try:
             program = champion.source()
         except UsageError:
+            continue
+        if program.language not in lease.languages:
             continue
         yield _as_seed(champion, program.language, program.source, operator)
 

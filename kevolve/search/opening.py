@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.judge.lease import Lease
 
-SAME = ("operators", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
+SAME = ("operators", "languages", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
 LIMITS: tuple[str, ...] = get_args(Limit)
 NATURAL_ENDS = (*LIMITS, "exhausted", "spent")
 SAME_OF_PROPOSER = ("name", "structure_rate")  # models, servers and prices may change
@@ -49,6 +49,7 @@ def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]
     now, then = (
         {**config, "proposer": {key: config["proposer"].get(key) for key in SAME_OF_PROPOSER}} for config in (now, then)
     )
+    then = {"languages": [], **then}  # of runs from before the key was there
     changed = [
         f"{key}={now[key]!r}, and the run has {then[key]!r}" for key in SAME if _plain(now[key]) != _plain(then[key])
     ]

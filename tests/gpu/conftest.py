@@ -26,12 +26,14 @@ class Bench:
         settings = JudgeConfig(run_seconds=20.0, max_pairs=6, confirm_pairs=6, baselines="eager", build_seconds=90.0)
         self.judge = judge_of(Cuda(), settings)
 
-    def plain(self, operator: str) -> str:
+    def plain(self, operator: str, suffix: str = ".py") -> str:
         """The operator's plain starting program."""
-        return (seeds_dir() / operator / "plain.py").read_text()
+        return (seeds_dir() / operator / f"plain{suffix}").read_text()
 
-    def verdict(self, operator: str, source: str, *, seed: int = 0, confirm: bool = False) -> Judgement:
-        program = Program(operator, "triton", source)
+    def verdict(
+        self, operator: str, source: str, *, language: str = "triton", seed: int = 0, confirm: bool = False
+    ) -> Judgement:
+        program = Program(operator, language, source)
         built = self.judge.prepare(program)
         if not isinstance(built, Built):
             return Judgement(self.judge.key(program), built)

@@ -7,8 +7,10 @@ of its own, so that a fault, a hang or lost memory ends with it.
 - The three share two blocks of device memory (`memory.py`). The child has the inputs mapped for reading only; it
   holds no reference, no expected output and no verdict.
 - Of a program only kernels run. Its launching function was checked from its text to do nothing but launch
-  (`languages/triton/screen.py`) and was traced by the build; so nothing of a program runs on the CPU that could reach
-  into the child, and what it has asked of the device is over when its context is.
+  (`languages/triton/screen.py`), or was translated from C++ to what can do no more (`languages/cuda/translate.py`), and
+  was traced by the build; so nothing of a program runs on the CPU that could reach into the child, and what it has
+  asked of the device is over when its context is. Variables of the device that would outlive a call are refused by the
+  build of CUDA C++; what workspace still holds of earlier calls is of no use, since contents are always new.
 - Content is drawn anew for every timed call, element by element, on the device. Calls of a block differ in lengths and
   addresses; together they are several times the cache, so that a call finds its inputs in memory (`timing.py`).
 - What counts is the judge's own window from `go` to the answer, less what an empty window takes; the device's events in

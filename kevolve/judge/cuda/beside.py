@@ -1,8 +1,9 @@
-"""The life of a disposable child on a GPU: what runs beside a Triton program. Standard library only.
+"""The life of a disposable child on a GPU: what runs beside a program. Standard library only.
 
 The child makes its own CUDA context, maps the judge's device memory (inputs for reading only), confines itself, loads
 the program's cubins, and runs calls when told. The program's launching function has been checked to do nothing but
-launch (`kevolve/languages/triton/screen.py`), so this file's word on when the device was done is worth something; the
+launch (`kevolve/languages/triton/screen.py`), or was translated so that it cannot do more
+(`kevolve/languages/cuda/translate.py`), so this file's word on when the device was done is worth something; the
 judge holds its own clock against it all the same.
 
 Messages are JSON: {"op": "load"} with one descriptor, {"op": "prepare", "calls": ...}, then `wake`, and `go`, which

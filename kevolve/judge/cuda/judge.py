@@ -74,7 +74,7 @@ class CudaJudge:
         size = min(_MOST_SHARED_BYTES, self.driver.memory() // _SHARE_OF_MEMORY)
         self.inputs, self.outputs = Shared(self.driver, size), Shared(self.driver, size)
         self.arenas = Arena(self.inputs), Arena(self.outputs)
-        self.server: ForkServer | None = None
+        self.servers: dict[str, ForkServer] = {}  # by language
         self.baselines: BaselineProcess | None = None
         self.warmed: set[tuple[str, str, str]] = set()
         self.operators: dict[str, Operator] = {}
@@ -149,7 +149,7 @@ class CudaJudge:
 
     def close(self) -> None:
         """End every process that this judge started."""
-        self._drop_server()
+        self._drop_servers()
         self.drop_baselines()
 
     def operator(self, name: str) -> Operator:
@@ -196,7 +196,7 @@ class CudaJudge:
                 if server.child is not None:
                     server.kill()
         except SandboxFault as error:
-            self._drop_server()
+            self._drop_servers()
             return Fault("sandbox", str(error))
         except BaselineFault as error:
             self.drop_baselines()
@@ -250,16 +250,18 @@ class CudaJudge:
         return self.settings.baselines == "all" or not baseline.startswith("compiled")
 
     def _server(self, language_name: str) -> ForkServer:
-        if self.server is None or not self.server.alive():
+        server = self.servers.get(language_name)
+        if server is None or not server.alive():
             workspace_bytes = int(self.settings.memory_gib * (1 << 30))
             architecture, environment = self.device.target.architecture, self.device.environment()
-            self.server = fork_server(self.tier, language_name, architecture, environment, workspace_bytes)
-        return self.server
+            server = fork_server(self.tier, language_name, architecture, environment, workspace_bytes)
+            self.servers[language_name] = server
+        return server
 
-    def _drop_server(self) -> None:
-        if self.server is not None:
-            self.server.close()
-        self.server = None
+    def _drop_servers(self) -> None:
+        for server in self.servers.values():
+            server.close()
+        self.servers.clear()
 
     def _baseline_process(self) -> BaselineProcess:
         if self.baselines is None or not self.baselines.alive():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kevolve.judge.cuda import beside
 from kevolve.judge.cuda.nothing import compiled_nothing
@@ -12,7 +13,6 @@ from kevolve.judge.cuda.peer import Peer
 from kevolve.judge.sandbox.process import ForkServer, Life
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.languages.registry import language
-from kevolve.languages.triton import host
 
 _INHERITED = ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")  # which GPU, and where its driver's library is
 
@@ -21,10 +21,11 @@ def fork_server(
     tier: Tier, language_name: str, architecture: str, environment: Mapping[str, str], workspace_bytes: int
 ) -> ForkServer:
     """It imports nothing: a program's child needs the driver's library only. Raises SandboxFault."""
+    spoken: Any = language(language_name)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     life = Life(
         file=Path(beside.__file__),
-        others=(Path(host.__file__), beside.DRIVER),
+        others=(*spoken.beside, beside.DRIVER),
         nodes=device_files(),
         message={
             "workspace_bytes": workspace_bytes,
@@ -33,8 +34,7 @@ def fork_server(
         },
         peer=Peer,
     )
-    load_path = language(language_name).load_path
-    return ForkServer(tier, load_path, {**inherited, **environment}, imports=(), life=life)
+    return ForkServer(tier, spoken.load_path, {**inherited, **environment}, imports=(), life=life)
 
 
 def device_files() -> list[str]:

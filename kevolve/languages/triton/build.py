@@ -29,6 +29,7 @@ class Triton:
     name = "triton"
     suffix = ".py"
     load_path = Path(__file__).parent / "load.py"
+    beside = (Path(host.__file__),)
     imports: tuple[str, ...] = ()
 
     def build(self, program: Program, operator: Operator, target: Target, confined: Confined) -> Built | BuildError:
@@ -38,7 +39,7 @@ class Triton:
             "entry": operator.name,
             "source": program.source,
             "targets": targets(target),
-            "calls": list(_calls(operator)),
+            "calls": list(calls(operator)),
             "packages": packages,
             "host": host.__file__,
         }
@@ -64,7 +65,7 @@ def triton_packages() -> str:
     return str(Path(found.origin).parent.parent)
 
 
-def _calls(operator: Operator) -> Iterator[dict[str, Any]]:
+def calls(operator: Operator) -> Iterator[dict[str, Any]]:
     """Calls whose launches cover those of the workloads: sizes that are drawn, also as multiples of 16 and not."""
     import torch
 

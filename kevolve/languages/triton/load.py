@@ -47,6 +47,8 @@ class Loaded:
 class Launcher:
     """The backend that launches. Workspace is given out anew by every call; calls follow each other in one stream."""
 
+    error: type[Exception] = host.LaunchError  # for what cannot be had
+
     def __init__(self, driver: Any, workspace_bytes: int):
         self.driver = driver
         self.kernels: dict[Any, Loaded] = {}
@@ -92,7 +94,7 @@ class Launcher:
     def _grow(self, size: int) -> None:
         taken = max(size, _CHUNK_BYTES)
         if taken > self.left:
-            raise host.LaunchError(f"{size >> 20} MiB more workspace was asked for than a program may have")
+            raise self.error(f"{size >> 20} MiB more workspace was asked for than a program may have")
         self.left -= taken
         self.chunks.append((self.driver.allocate(taken), taken))
         self.used = 0
