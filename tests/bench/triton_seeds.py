@@ -61,7 +61,52 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 VARIANTS["jagged_mean"] = VARIANTS["jagged_sum"]
 # What is done to plain programs: `edit@site value ...`, one after the other.
-CHAINS: dict[str, tuple[str, ...]] = {}
+CHAINS: dict[str, tuple[str, ...]] = {
+    "jagged_sum": (
+        "order@sum_segment way=reversed, offset32@sum_segment, pipeline@loop.0 count=3",
+        "order@sum_segment way=reversed, offset32@sum_segment, block@ROWS size=16",
+        "guard@sum_segment, order@sum_segment way=reversed, offset32@sum_segment, unroll@loop.0 factor=2",
+    ),
+    "jagged_mean": (
+        "order@average_segment way=reversed, offset32@average_segment, pipeline@loop.0 count=3",
+        "guard@average_segment, order@average_segment way=reversed, offset32@average_segment, unroll@loop.0 factor=2",
+    ),
+    "jagged_softmax": (
+        "hold@softmax_segment rows=512 tiers=2, order@softmax_segment way=reversed, offset32@softmax_segment",
+        "hold@softmax_segment rows=512 tiers=2, order@softmax_segment way=reversed, offset32@softmax_segment,"
+        " block@COLUMNS size=16",
+        "hold@softmax_segment rows=512 tiers=3, order@softmax_segment way=reversed, offset32@softmax_segment,"
+        " block@COLUMNS size=16, warps@launch.0 count=4",
+        "online_softmax@softmax_segment, order@softmax_segment way=reversed, offset32@softmax_segment",
+    ),
+    "jagged_layer_norm": (
+        "hold@normalise_segment rows=8192 tiers=1, one_pass_variance@normalise_segment, offset32@normalise_segment,"
+        " warps@launch.0 count=8",
+        "one_pass_variance@normalise_segment, backwards@loop.1, offset32@normalise_segment, block@BLOCK size=8192,"
+        " warps@launch.0 count=16",
+        "one_pass_variance@normalise_segment, offset32@normalise_segment, pipeline@loop.0 count=3, backwards@loop.1",
+    ),
+    "jagged_to_padded_dense": (
+        "order@pad_segment way=reversed",
+        "order@pad_segment way=reversed, offset32@pad_segment",
+        "order@pad_segment way=reversed, offset32@pad_segment, block@ROWS size=16",
+    ),
+    "dense_to_jagged": (
+        "order@unpad_segment way=reversed, offset32@unpad_segment",
+        "spread@unpad_segment parts=8, order@unpad_segment way=last_first, offset32@unpad_segment",
+    ),
+    "jagged_dense_elementwise_add": (
+        "order@add_to_segment way=reversed, offset32@add_to_segment",
+        "spread@add_to_segment parts=8, order@add_to_segment way=last_first, offset32@add_to_segment",
+    ),
+    "jagged_dense_bmm": tuple(
+        f"order@multiply_segment way=reversed, offset32@multiply_segment, block@ROWS size={rows}, block@COLUMNS"
+        f" size={columns}, block@DEPTH size={depth}, warps@launch.0 count={warps}, stages@launch.0 count=3,"
+        f" precision@dot.0 way={way}"
+        for rows, columns, depth, warps in ((64, 128, 32, 4), (128, 128, 32, 8), (64, 64, 32, 4))
+        for way in ("tf32x3", "bf16x6")
+    ),
+}
 
 
 @dataclass(frozen=True)
