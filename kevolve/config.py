@@ -158,6 +158,13 @@ class Config:
     experiment: str | None = key(None, "set by +experiment=NAME")
     name: str | None = key(None, "the run's name and folder; null: <experiment>-<date>-<time>")
     seed: int = key(0, "one lane with the same seed replays the same search", least=0)
+    seeds: list[str] = field(
+        default_factory=lambda: ["plain"],
+        metadata={
+            "meaning": "what searches start from: plain, the simplest right programs; tuned, those written by hand to"
+            " be fast, where an operator has them"
+        },
+    )
     resume: bool = key(False, "go on with the run called name, with the configuration it was started with")
     require: str | None = key(
         None, "better: exit with 3 unless every operator beats its best baseline", choices=("better",)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def beginnings(config: Config, lineage: Lineage, operator: str, lease: Lease) -> list[Program]:
     """The plain programs, and up to `knowledge.earlier` of earlier runs. A search that has begun keeps what it has."""
-    plain = starting_programs(operator, lease)
+    plain = starting_programs(operator, lease, config.seeds)
     search = Search(operator, lease.device)
     if not config.knowledge.earlier or (search in lineage.searches and lineage.searches[search].starting):
         return plain

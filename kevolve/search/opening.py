@@ -57,6 +57,9 @@ def check_same_search(name: str, then: Mapping[str, Any], now: Mapping[str, Any]
     rivals = [config["judge"].get("baselines", "all") for config in (now, then)]
     if rivals[0] != rivals[1]:
         changed.append(f"judge.baselines={rivals[0]!r}, and the run has {rivals[1]!r}")
+    seeds = [list(config.get("seeds", ["plain"])) for config in (now, then)]  # the same holds
+    if seeds[0] != seeds[1]:
+        changed.append(f"seeds={seeds[0]!r}, and the run has {seeds[1]!r}")
     if changed:
         raise UsageError(
             f"name={name}: a resumed run keeps what makes its search, but here {'; '.join(changed)}.\n"
@@ -87,8 +90,11 @@ def environment_of(leases: Sequence[Lease], lineage: Lineage, name: str) -> dict
     return plain
 
 
-def starting_programs(operator: str, lease: Lease) -> list[Program]:
-    """The plain programs that a search of `operator` starts from, in the order of their names."""
+def starting_programs(operator: str, lease: Lease, seeds: Sequence[str] = ("plain",)) -> list[Program]:
+    """The programs that a search of `operator` starts from: those named in `seeds`, in the order of their names.
+
+    A seed that the operator does not have in any of the device's languages is left out, as long as there is one.
+    """
     from kevolve.judge.landscape import LandscapeLease
     from kevolve.languages.registry import language
 
@@ -99,17 +105,20 @@ def starting_programs(operator: str, lease: Lease) -> list[Program]:
         return [_own_starting_program(definition, languages)]
     folder = seeds_dir() / operator
     suffixes = {language(name).suffix: name for name in languages}
-    files = sorted(path for path in folder.glob("*") if path.suffix in suffixes)
+    files = sorted(path for path in folder.glob("*") if path.suffix in suffixes and path.stem in seeds)
     if not files:
-        wanted = " or ".join(f"plain{suffix}" for suffix in suffixes)
+        wanted = " or ".join(f"{seeds[0]}{suffix}" for suffix in suffixes)
         raise UsageError(
             f"operators: {operator} has no starting program in {', '.join(languages)} ({folder}).\n"
             f"  Write the plainest right program there is to {folder / wanted}."
         )
-    return [
-        Program(operator, suffixes[path.suffix], path.read_text(), origin={"proposer": "seed", "file": path.name})
-        for path in files
-    ]
+    return [Program(operator, suffixes[path.suffix], path.read_text(), origin=_origin(path)) for path in files]
+
+
+def _origin(path: Path) -> dict[str, str]:
+    """A seed that is not plain says of what kind it is: what it brings is not the search's doing."""
+    kind = {} if path.stem == "plain" else {"kind": path.stem}
+    return {"proposer": "seed", "file": path.name, **kind}
 
 
 def _own_starting_program(definition: Definition, languages: Sequence[str]) -> Program:

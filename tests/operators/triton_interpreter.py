@@ -1,4 +1,4 @@
-"""Runs plain Triton programs in Triton's interpreter on small workloads: `python triton_interpreter.py OPERATOR...`.
+"""Runs Triton programs in Triton's interpreter on small workloads: `python triton_interpreter.py OPERATOR[=FILE]...`.
 
 Prints what is wrong, one line a workload. In a process of its own: a variable decides before Triton is imported.
 """
@@ -20,9 +20,10 @@ WORKLOADS = ("d1", "b0_tail", "empty_run", "tail_rows_nan", "n0", "trunc_half_na
 
 
 def main(names: list[str]) -> None:
-    for name in names:
+    for given in names:
+        name, _, file = given.partition("=")
         operator = load_operator(name, "cuda")
-        spec = importlib.util.spec_from_file_location(name, seeds_dir() / name / "plain.py")
+        spec = importlib.util.spec_from_file_location(name, file or seeds_dir() / name / "plain.py")
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -30,10 +31,10 @@ def main(names: list[str]) -> None:
         for workload in operator.workloads:
             if workload.name in WORKLOADS:
                 inputs = operator.make_inputs(workload, torch.Generator().manual_seed(1))
-                given = {key: tensor.contiguous() for key, tensor in inputs.tensors.items()}
+                contiguous = {key: tensor.contiguous() for key, tensor in inputs.tensors.items()}
                 shapes, dtype = operator.output_shapes(inputs), getattr(torch, workload.dtype)
                 outputs = {key: torch.full(shape, torch.nan, dtype=dtype) for key, shape in shapes.items()}
-                everything = {**given, **outputs, **inputs.scalars}
+                everything = {**contiguous, **outputs, **inputs.scalars}
                 getattr(module, name)(*(everything[argument.name] for argument in operator.arguments))
                 mismatch = operator.checker(workload, inputs)(outputs)
                 if mismatch is not None:

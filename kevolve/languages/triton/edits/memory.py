@@ -13,7 +13,7 @@ def _hint(function: str, option: str, values: tuple[Value, ...], name: str, summ
 
     return Edit(
         name=name,
-        phase=2,
+        phase=4,
         weight=0.5,
         summary=summary,
         apply=apply,

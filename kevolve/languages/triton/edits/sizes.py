@@ -29,17 +29,28 @@ def _resize(source: Source, site: str, parameters: Parameters) -> str | None:
     return source.replaced(constant, str(parameters["size"]))
 
 
+def _precision(source: Source, site: str, parameters: Parameters) -> str | None:
+    call = source.accesses("dot").get(site)
+    return source.with_keyword(call, "input_precision", repr(parameters["way"])) if call is not None else None
+
+
 def _launch_option(name: str) -> Edit:
     def apply(source: Source, site: str, parameters: Parameters) -> str | None:
         call = source.launches.get(site)
         return source.with_keyword(call, name, str(parameters["count"])) if call is not None else None
 
-    counts = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5, 6)}[name]
-    summary = {"num_warps": "warps that share a block", "num_stages": "blocks that are under way at a time"}[name]
+    counts = {"num_warps": (1, 2, 4, 8, 16), "num_stages": (1, 2, 3, 4, 5, 6), "maxnreg": (32, 40, 64, 80, 128, 168)}[
+        name
+    ]
+    summary = {
+        "num_warps": "warps that share a block",
+        "num_stages": "blocks that are under way at a time",
+        "maxnreg": "registers that a thread may have",
+    }[name]
     return Edit(
         name=name.removeprefix("num_"),
-        phase=1,
-        weight=1.0,
+        phase=4,
+        weight=0.4 if name == "maxnreg" else 1.0,
         summary=summary,
         apply=apply,
         candidates=lambda source: list(source.launches),
@@ -50,7 +61,7 @@ def _launch_option(name: str) -> Edit:
 EDITS = (
     Edit(
         name="block",
-        phase=0,
+        phase=3,
         weight=2.0,
         summary="the size of a block along one of its axes",
         apply=_resize,
@@ -60,4 +71,15 @@ EDITS = (
     ),
     _launch_option("num_warps"),
     _launch_option("num_stages"),
+    _launch_option("maxnreg"),
+    Edit(
+        name="precision",
+        phase=4,
+        weight=1.5,
+        summary="how float32 numbers are multiplied on units that have fewer bits",
+        apply=_precision,
+        candidates=lambda source: list(source.accesses("dot")),
+        domains={"way": ("ieee", "tf32x3", "bf16x6", "bf16x3", "tf32")},
+        first={"way": ("tf32x3", "bf16x6")},
+    ),
 )
