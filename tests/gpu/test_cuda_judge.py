@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kevolve.judge.lease import Survey
 from kevolve.operators.registry import operator_names
 from kevolve.verdict import Rejected, Scored
 
@@ -21,6 +22,15 @@ def test_a_plain_program_is_right_on_every_workload(bench, operator):
     assert isinstance(judgement.verdict, Scored), judgement.verdict
     assert judgement.sandbox == bench.judge.tier.name
     assert all(m.roofline <= 1.1 for m in judgement.verdict.measurements), "the inputs were in the cache"
+
+
+def test_a_survey_times_every_right_baseline_and_leaves_out_the_wrong_ones(bench):
+    survey = bench.judge.survey(SUM, 3)
+    assert isinstance(survey, Survey), survey
+    timed = {w.name for w in bench.judge.operator(SUM).workloads if w.role != "adversarial"}
+    assert set(survey.times_us) == timed
+    assert all(time > 0 for row in survey.times_us.values() for time in row.values())
+    assert any("wrong" in why for row in survey.dropped.values() for why in row.values()), survey.dropped
 
 
 def test_a_confirmation_times_the_holdout_workloads_too(bench):

@@ -19,7 +19,7 @@ from kevolve.judge.lease import Survey
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
 
-_TURNS = 5
+_TURNS = 3
 _RIVAL = 1.5  # a baseline that takes this many times as long as the best one in its first block is not timed further
 
 
