@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
     parser.add_argument("--trials", type=int, default=100)
     arguments = parser.parse_args()
-    judge = Judge(Cpu(), JudgeConfig(run_seconds=600))
+    judge = Judge(Cpu(), JudgeConfig(run_seconds=600, baselines="eager"))
     print(f"sandbox {judge.tier.describe()}, device {judge.device.key}, {judge.device.target.toolchain}")
     for part in arguments.parts or PARTS:
         PARTS[part](judge, arguments.trials)
