@@ -92,8 +92,9 @@ class Launcher:
         return address
 
     def _grow(self, size: int) -> None:
-        taken = max(size, _CHUNK_BYTES)
-        if taken > self.left:
+        # Calls differ in size: without something to spare, each that is larger than all before would take new memory.
+        taken = min(max(size + size // 4, _CHUNK_BYTES), self.left)
+        if taken < size:
             raise self.error(f"{size >> 20} MiB more workspace was asked for than a program may have")
         self.left -= taken
         self.chunks.append((self.driver.allocate(taken), taken))

@@ -14,14 +14,14 @@ from kevolve.operators.operator import Inputs
 class Gathered:
     """The rows of jagged tensors that take part: their numbers, the entry that each belongs to, its place there.
 
-    All int64 [used]. `whole`: of every span in full, whatever `max_length` says.
+    All int64 [used]; `counts` [batch]: rows of each entry. `whole`: of every span in full, whatever `max_length` says.
     """
 
     def __init__(self, inputs: Inputs, *, whole: bool = False):
         self.batch = inputs.batch
         offsets: torch.Tensor = inputs.offsets.long()
         if not self.batch:
-            self.rows = self.entries = self.places = offsets.new_empty(0)
+            self.rows = self.entries = self.places = self.counts = offsets.new_empty(0)
             return
         entry, takes_part = owners(inputs)
         if whole:
@@ -29,20 +29,28 @@ class Gathered:
         self.rows = takes_part.nonzero().squeeze(1)
         self.entries = entry[self.rows]
         self.places = self.rows - offsets[self.entries]
+        self.counts = torch.bincount(self.entries, minlength=self.batch)
 
     def sums(self, numbers: torch.Tensor) -> torch.Tensor:
         """[batch, ...]: the sum over each entry of `numbers`, [used, ...]."""
-        return numbers.new_zeros(self.batch, *numbers.shape[1:]).index_add_(0, self.entries, numbers)
+        return self._reduced(numbers, "sum", 0.0)
 
     def greatest(self, numbers: torch.Tensor, least: float) -> torch.Tensor:
         """[batch, ...]: the greatest over each entry of `numbers`, [used, ...], or `least`."""
-        found = numbers.new_full((self.batch, *numbers.shape[1:]), least)
-        entries = self.entries.view(-1, *(1 for _ in numbers.shape[1:])).expand_as(numbers)
-        return found.scatter_reduce_(0, entries, numbers, "amax")
+        return self._reduced(numbers, "max", least)
 
-    def counts(self) -> torch.Tensor:
+    def divisors(self) -> torch.Tensor:
         """float64 [batch]: rows of each entry, 1 where there are none, as nothing is divided there."""
-        return torch.bincount(self.entries, minlength=self.batch).double().clamp_(min=1)
+        return self.counts.double().clamp_(min=1)
+
+    def _reduced(self, numbers: torch.Tensor, how: str, initial: float) -> torch.Tensor:
+        if not numbers.numel():
+            return numbers.new_full((self.batch, *numbers.shape[1:]), initial)
+        # Each sum is one thread's: adding into the sums atomically took seconds for the largest workloads.
+        found: torch.Tensor = torch.segment_reduce(
+            numbers, how, lengths=self.counts, axis=0, unsafe=True, initial=initial
+        )
+        return found
 
     def softmax(self, values: torch.Tensor) -> torch.Tensor:
         """float64, like `values` [total, dim]: the softmax over each entry, column by column; else 0."""
@@ -52,7 +60,7 @@ class Gathered:
 
     def normalised(self, values: torch.Tensor, epsilon: float) -> torch.Tensor:
         """float64, like `values` [total, dim]: every entry's numbers less their mean, by their deviation; else 0."""
-        numbers, count = values[self.rows].double(), self.counts() * values.shape[1]
+        numbers, count = values[self.rows].double(), self.divisors() * values.shape[1]
         numbers -= (self.sums(numbers.sum(dim=1)) / count)[self.entries][:, None]
         variance = self.sums(numbers.square().sum(dim=1)) / count
         return self._spread(values, numbers.div_((variance + epsilon).sqrt_()[self.entries][:, None]))

@@ -42,7 +42,7 @@ class JaggedMean(JaggedOperator):
     def oracle(self, inputs: Inputs) -> Outputs:
         values = inputs.values.double()
         if on_device(values):
-            return {"out": sum_spans(inputs, values) / Gathered(inputs).counts()[:, None]}
+            return {"out": sum_spans(inputs, values) / Gathered(inputs).divisors()[:, None]}
         out = torch.zeros(inputs.batch, inputs.dim, dtype=torch.float64)
         for b, (start, end) in enumerate(spans(inputs)):
             if start < end:
