@@ -142,6 +142,7 @@ def test_resuming_what_is_not_there_lists_what_is(stopped_run: str) -> None:
         ("operators=[jagged_sum,jaged_softmax]", "no operator is called jaged_softmax. Did you mean jagged_softmax?"),
         ("operators=[jagged_sum,jagged_sum]", "names jagged_sum twice"),
         ("operators=[]", "names no operator"),
+        ("languages=[cuda,tritn]", "no language is called tritn. Did you mean triton?"),
         ("operators=jagged_sum", "must be a list of names. Type operators=[jagged_sum,jagged_softmax]"),
         ("operators=jagged_sum,jagged_softmax", "not a sweep. Type operators=[jagged_sum,jagged_softmax]"),
         ("seed=abc", "must be a whole number. Type seed=0"),

@@ -8,14 +8,15 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kevolve.config import Config
-from kevolve.errors import FaultsStopped
+from kevolve.errors import FaultsStopped, UsageError
 from kevolve.judge import ray_lease
 from kevolve.judge.lease import Survey
-from kevolve.judge.ray_lease import RayLease, open_leases
+from kevolve.judge.ray_lease import RayLease, chosen_languages, open_leases
 from kevolve.judge.sandbox.worker import descendants
 from kevolve.languages.language import Built
 from kevolve.program import Program
@@ -38,6 +39,14 @@ def lease() -> Iterator[RayLease]:
 def survey(lease: RayLease) -> Survey:
     names = ("main", "small", "skewed", "bfloat16", "narrow")
     return Survey("jagged_sum", lease.device, {name: {"embedding_bag": 1.0} for name in names})
+
+
+def test_a_search_may_keep_to_some_of_a_devices_languages() -> None:
+    both = SimpleNamespace(device="nvidia-h200", languages=("triton", "cuda"))
+    assert chosen_languages(both, []) == ("triton", "cuda")
+    assert chosen_languages(both, ["cuda", "cpp"]) == ("cuda",)
+    with pytest.raises(UsageError, match="nvidia-h200 takes triton, cuda"):
+        chosen_languages(both, ["cpp"])
 
 
 def built(lease: RayLease, source: str) -> tuple[Program, Built]:

@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import tree_sitter_cpp
-from tree_sitter import Language, Parser
 
 from kevolve.errors import UsageError
 from kevolve.knowledge.documents import Document, parse_document, read_folder
 from kevolve.knowledge.vocabulary import CONCERNS
 from kevolve.languages.cpp.headers import HEADER
+from kevolve.languages.cuda.screen import check
+from kevolve.languages.cuda.source import parsed
 from kevolve.languages.registry import LANGUAGES
 from kevolve.operators.registry import operator_names
 from kevolve.paths import knowledge_dir
@@ -95,10 +95,11 @@ def test_python_parses_and_its_kernels_are_kernels() -> None:
         assert any("triton.jit" in map(ast.unparse, function.decorator_list) for function in functions), name
 
 
-def test_cuda_parses() -> None:
-    parser = Parser(Language(tree_sitter_cpp.language()))
+def test_cuda_parses_and_what_launches_can_be_translated() -> None:
     for name, code in snippets("cuda"):
-        assert not parser.parse(code.encode()).root_node.has_error, name
+        assert not parsed(code.encode()).has_error, name
+        if 'extern "C"' in code:
+            assert check(code, "my_operator") == "", name
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,13 @@ def test_a_starting_program_is_built_for_every_dtype_and_index_type(operator, mo
             assert kernel["kinds"][:3] == ["u64"] * 3
 
 
+@pytest.mark.parametrize("path", sorted(seeds_dir().glob("*/tuned.cu")), ids=lambda path: path.parent.name)
+def test_a_tuned_program_is_built_without_spills(path, monkeypatch):
+    program = built(path.read_text(), monkeypatch, "main", "main_bfloat16", "main_float16", operator=path.parent.name)
+    assert isinstance(program, Built), program
+    assert int(program.facts["local_bytes"]) <= 32
+
+
 def test_resources_are_those_of_the_artefact(monkeypatch):
     program = built(SUM, monkeypatch, "main")
     assert isinstance(program, Built), program

@@ -9,6 +9,7 @@ import pytest
 from cuda_programs import SUM, built, needs_nvrtc
 
 from kevolve.devices import cuda_driver
+from kevolve.judge.sandbox.tiers import find_tier
 from kevolve.languages.cuda.load import Program, host, value_of
 from kevolve.languages.language import Built
 from kevolve.languages.triton.build import VARIANT
@@ -96,6 +97,15 @@ def test_zeros_are_written_by_the_device_before_the_launch(loaded):
     program, driver = loaded(SUM.replace("    dim3 grid", "    zero(out, batch * dim);\n    dim3 grid"), "main")
     program.bind(call("float32", "int64"))()
     assert driver.cleared == [(1 << 35, 1024 * 130 * 4)]
+
+
+def test_the_sandbox_has_every_file_that_is_read_beside_the_program():
+    pytest.importorskip("triton", reason="the kernel that wakes the device up is Triton's")
+    from kevolve.judge.cuda.server import fork_server
+
+    server = fork_server(find_tier(), "cuda", "sm_90", {}, 1 << 30)
+    assert server.alive()
+    server.close()
 
 
 def test_a_number_that_its_parameter_cannot_hold_is_an_error_not_another_number():

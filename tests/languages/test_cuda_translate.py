@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kevolve.languages.cuda.expressions import Refused
 from kevolve.languages.cuda.host import Host, LaunchError, Pointer
 from kevolve.languages.cuda.screen import check
 from kevolve.languages.cuda.translate import translated
@@ -74,6 +75,15 @@ def test_instances_pointers_numbers_and_shared_memory_reach_the_launch():
     assert workspace == ("workspace", 20 * 64 * 8 * 4)
     expected = ("wide<WIDTH>", (1, 8, 1), (32, 4, 1), 1024, 4096 + 32, (1 << 40) + 4096 + 256, 5000, 1e-3)
     assert launch == expected
+
+
+def test_a_grid_in_brackets_is_a_grid_whatever_it_reads_like():
+    body = (
+        "    dim3 grid(batch, ceil_div(dim, THREADS * 2), (total + 9) / 10);\n    plain<<<grid, 1>>>(nullptr, true);\n"
+    )
+    assert launched(body)[0][1] == (20, 1, 10)
+    with pytest.raises(Refused, match="line 11: unknown is not known here"):
+        launched("    dim3 grid(batch, ceil_div(unknown, 3));\n")
 
 
 def test_arithmetic_is_that_of_c():

@@ -89,6 +89,14 @@ def test_a_triton_program_loses_its_talk_and_gains_its_imports() -> None:
     assert found.source == f"import triton\nimport triton.language as tl\n{program}"
 
 
+def test_a_cuda_program_loses_its_talk_and_gains_its_header() -> None:
+    parent = '#include "kevolve_cuda.h"\n\n' + PARENT.partition("// Plain.\n")[2]
+    program = "__global__ void run(float *x) {}\n" + parent.partition("\n\n")[2].replace("x[i];", "x[i + 1];")
+    found = read(f"Of course.\n\n{program}\nI hope that this is what you want.", language="cuda", parent=parent)
+    assert isinstance(found, Reading), found
+    assert found.source == f'#include "kevolve_cuda.h"\n{program}'
+
+
 def test_the_idea_is_kept_in_one_line() -> None:
     found = read(f"**Idea:** add instead of multiplying\nMore words.\n{BLOCK}")
     assert isinstance(found, Reading)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from kevolve.languages.cuda.source import child, function_name, text, walk
+from kevolve.languages.cuda.source import child, function_name, parsed, text, walk
 
 SIZES = {
     "char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1, "short": 2, "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4,
@@ -150,16 +150,21 @@ class Expressions:
         if value is None:
             return []
         if value.type == "parameter_list":  # `dim3 grid(x, y)` reads like the declaration of a function
-            return [self._as_value(one) for one in value.named_children if one.type != "comment"]
+            return self._read_again(value)
         if value.type in ("argument_list", "initializer_list"):
             return self.arguments(value)
         return [self.expression(value)]
 
-    def _as_value(self, node: Node) -> str:
-        words = text(node)
-        if not re.fullmatch(r"\w+", words):
-            raise Refused(node, f"`{words[:60]}` is read as a type here: write dim3 name = dim3(...)")
-        return self.identifier(words, node)
+    def _read_again(self, node: Node) -> list[str]:
+        """Parameters as the arguments that they are."""
+        call = parsed(f"auto again = dim3{text(node)};".encode())
+        given = next((one for one in walk(call) if one.type == "argument_list"), None)
+        if call.has_error or given is None:
+            raise Refused(node, f"`{text(node)[:60]}` is not understood: write dim3 name = dim3(...)")
+        try:
+            return self.arguments(given)
+        except Refused as refused:
+            raise Refused(node, str(refused).partition(": ")[2]) from None
 
     # --------------------------------------------------------------------------------------------------- values
 

@@ -6,7 +6,7 @@ launches. Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 VALUES = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of what VALUE may be
@@ -80,9 +80,8 @@ class Host:
         given = dict(zip(reversed(self.kinds), reversed(dtypes), strict=True))
         return f"{given.get('value', 'float32')}-{given.get('index', 'int64')}"
 
-    def entry(self, variant: str, backends: Mapping[str, Backend] | Backend) -> Callable[..., None]:
+    def entry(self, variant: str, backend: Backend) -> Callable[..., None]:
         """The function for `variant`, launching through a backend."""
-        backend: Any = backends[variant] if isinstance(backends, Mapping) else backends
         value, _, index = variant.partition("-")
         namespace: dict[str, Any] = {"__builtins__": {}, "size_VALUE": VALUES[value], "size_INDEX": INDICES[index]}
         namespace.update(_offered(backend))
@@ -97,19 +96,27 @@ def _launcher(kernel: str, backend: Backend) -> Callable[..., None]:
 
     def launcher(grid: Any, block: Any, shared_bytes: int, *values: Any) -> None:
         grid, block = dim3(grid), dim3(block)
-        for what, sizes, limits in (("grid", grid, _GRID_LIMITS), ("block", block, _BLOCK_LIMITS)):
-            for size, limit, axis in zip(sizes, limits, "xyz", strict=True):
-                if not 0 <= size <= limit:
-                    raise LaunchError(f"the {what} of {kernel} has {size} in {axis}; 0 to {limit} can be launched")
-        threads = block[0] * block[1] * block[2]
-        if not 0 < threads <= _MOST_THREADS:
+        x, y, z = grid
+        if not (0 <= x < 1 << 31 and 0 <= y < 1 << 16 and 0 <= z < 1 << 16):
+            raise LaunchError(_beyond(f"the grid of {kernel}", grid, _GRID_LIMITS))
+        across, along, deep = block
+        if not (0 <= across <= 1024 and 0 <= along <= 1024 and 0 <= deep <= 64):
+            raise LaunchError(_beyond(f"the block of {kernel}", block, _BLOCK_LIMITS))
+        if not 0 < across * along * deep <= _MOST_THREADS:
+            threads = across * along * deep
             raise LaunchError(f"a block of {kernel} has {threads} threads; 1 to {_MOST_THREADS} can be launched")
         if type(shared_bytes) is not int or shared_bytes < 0:
             raise LaunchError(f"{kernel} is launched with {shared_bytes} bytes of shared memory")
-        if 0 not in grid:
+        if x and y and z:
             launch(kernel, grid, block, shared_bytes, values)
 
     return launcher
+
+
+def _beyond(what: str, sizes: Grid, limits: Grid) -> str:
+    """Which axis is too long."""
+    size, limit, axis = next(one for one in zip(sizes, limits, "xyz", strict=True) if not 0 <= one[0] <= one[1])
+    return f"{what} has {size} in {axis}; 0 to {limit} can be launched"
 
 
 def dim3(x: Any = 1, y: Any = 1, z: Any = 1) -> Grid:
@@ -155,6 +162,8 @@ def _whole(value: Any) -> int:
 
 
 def _cast(value: Any, itemsize: int) -> Pointer:
+    if type(value) is Pointer and value.itemsize == itemsize:
+        return value
     return Pointer(_whole(value), itemsize)
 
 
@@ -170,6 +179,8 @@ def _quotient(one: Any, other: Any) -> Any:
     """C's: integers are cut towards zero."""
     if isinstance(one, float) or isinstance(other, float):
         return one / other
+    if one >= 0 < other:
+        return one // other
     found = abs(one) // abs(other)
     return found if (one < 0) == (other < 0) else -found
 

@@ -50,8 +50,10 @@ class Kernel:
 
 def value_of(kind: str, given: Any, name: str) -> int | float:
     """An argument as a parameter of this kind. LaunchError where it does not fit."""
-    if isinstance(given, host.Pointer):
+    if type(given) is host.Pointer:
         given = given.address
+        if kind == "u64":
+            return int(given)
     if kind in ("fp32", "fp64"):
         return float(given)
     value, bits = int(given), _BITS[kind]

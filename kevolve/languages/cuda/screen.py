@@ -10,12 +10,7 @@ import re
 from kevolve.languages.cuda.expressions import Refused
 from kevolve.languages.cuda.translate import translated
 
-HEADERS = frozenset(
-    """
-    kevolve_cuda.h cuda_bf16.h cuda_fp16.h cuda_fp8.h mma.h cuda_pipeline.h cooperative_groups.h
-    cooperative_groups/reduce.h cooperative_groups/scan.h cooperative_groups/memcpy_async.h
-    """.split()
-)
+HEADERS = frozenset("kevolve_cuda.h cuda_bf16.h cuda_fp16.h cuda_fp8.h mma.h cuda_pipeline.h".split())
 _SPLICE = re.compile(r"\\[ \t]*\r?\n")
 _STRING_OR_COMMENT = re.compile(
     r'(?P<string>R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\')'

@@ -13,9 +13,9 @@ typedef short int16_t;
 typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
-typedef long int64_t;
-typedef unsigned long uint64_t;
-typedef unsigned long uintptr_t;
+typedef long long int64_t;  // as NVIDIA's own headers have it
+typedef unsigned long long uint64_t;
+typedef uint64_t uintptr_t;
 #else
 #include <cstdint>
 #endif
