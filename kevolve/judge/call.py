@@ -90,6 +90,21 @@ def place(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas,
     return _with_outputs(operator, workload, given, inputs, arenas, shift, fenced=fenced)
 
 
+def place_as_timed(operator: Operator, workload: Workload, given: Inputs, arenas: Arenas) -> Call:
+    """`place`, where a timed call of `workload` would lie: from where its arguments lie nobody shall know what it is.
+
+    `given` may be of other contents, if `workload` has room for them.
+    """
+    capacity = operator.capacity(workload)
+    if workload.layout != "contiguous" or capacity is None:
+        return place(operator, workload, given, arenas)
+    inputs = {}
+    for name, tensor in given.tensors.items():
+        room = arenas.inputs.place((capacity[name],), tensor.dtype)
+        inputs[name] = Region(room.offset, room.tensor[: tensor.numel()].view(tensor.shape).copy_(tensor))
+    return _with_outputs(operator, workload, given, inputs, arenas, 0)
+
+
 def place_fresh(operator: Operator, workload: Workload, drawn: Inputs, rng: torch.Generator, arenas: Arenas) -> Call:
     """A call with new content made from `drawn`, written straight into shared memory: what every timed call gets."""
     capacity = operator.capacity(workload)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from kevolve.judge.arena import Arena
-from kevolve.judge.call import Arenas, Call, place
+from kevolve.judge.call import Arenas, Call, place, place_as_timed
 from kevolve.judge.draws import Draws
 from kevolve.judge.sandbox.child import Child
 from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, ChildRan, Exit
@@ -163,7 +163,10 @@ def check_all(operator: Operator, runner: Runner, draws: Draws, odd: Sequence[Wo
         runner.arenas.reset()
         draw = draws.of(workload)
         runner.load(workload)
-        call = place(operator, workload, draw.inputs, runner.arenas, fenced=workload.role == "adversarial")
+        if workload.role == "adversarial":
+            call = place(operator, workload, draw.inputs, runner.arenas, fenced=True)
+        else:
+            call = place_as_timed(operator, workload, draw.inputs, runner.arenas)
         runner.reach()
         runner.run(workload, [call])
         check_guards(workload, call, runner.arenas, "correctness")
@@ -176,11 +179,19 @@ def check_answer(operator: Operator, workload: Workload, call: Call, arenas: Are
     reject_if(operator.checker(workload, call.given)(call.answer()), workload, "timing")
 
 
-def check_part(operator: Operator, workload: Workload, call: Call, arenas: Arenas, rng: torch.Generator) -> None:
-    """Raises Rejection if a random part of a timed call's answer is wrong, or if it wrote beside its outputs."""
-    check_guards(workload, call, arenas, "timing")
-    given, answer = operator.sample(call.given, call.answer(), rng)
+def check_pieces(
+    operator: Operator, workload: Workload, calls: Sequence[Call], rng: torch.Generator, numbers: int
+) -> bool:
+    """Raises Rejection if pieces of these calls' answers are wrong, of about `numbers` input numbers in all.
+
+    False if the operator's calls do not come to pieces.
+    """
+    pieces = operator.scattered([(call.given, call.answer()) for call in calls], rng, numbers)
+    if pieces is None:
+        return False
+    given, answer = pieces
     reject_if(operator.check(workload, answer, operator.oracle(given), given), workload, "timing")
+    return True
 
 
 def check_guards(workload: Workload, call: Call, arenas: Arenas, stage: Stage) -> None:

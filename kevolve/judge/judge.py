@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from kevolve.judge.lease import Survey
 from kevolve.judge.machine_lock import MachineLock
 from kevolve.judge.prepare import prepare
 from kevolve.judge.profile import profile
-from kevolve.judge.race import Rules, race
+from kevolve.judge.race import Rules, odd_of, race
 from kevolve.judge.sandbox.confinement import PR_SET_TIMERSLACK, prctl
 from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, SandboxFault, out_of_memory_kills
 from kevolve.judge.sandbox.process import ForkServer
@@ -38,7 +39,7 @@ from kevolve.judge.spot_check import spot_check
 from kevolve.judge.streams import Streams, new_secret
 from kevolve.judge.survey import Surveyor, take_survey
 from kevolve.judge.survey_cache import SurveyCache
-from kevolve.judge.timing import Stopwatch
+from kevolve.judge.timing import Disturbed, Stopwatch
 from kevolve.languages.language import Built
 from kevolve.languages.registry import language
 from kevolve.operators.operator import Operator, Workload
@@ -66,11 +67,17 @@ class Trying:
     to_beat: float
     closely: bool
 
-    def odd(self) -> list[Workload]:
-        """What it is tried on beside the operator's workloads."""
-        if self.confirm:
-            return self.draws.odd(_TIMED, _ODD_WHEN_CONFIRMED)
-        return self.draws.odd(_TIMED[:1], 1)
+    def odd(self) -> tuple[list[Workload], dict[str, list[Workload]]]:
+        """What it is tried on beside the operator's workloads: in calls of their own, and among timed blocks of others.
+
+        The latter by the name of whose blocks these are.
+        """
+        operator, times = self.draws.operator, _ODD_WHEN_CONFIRMED if self.confirm else 1
+        odd = self.draws.odd(_TIMED if self.confirm else _TIMED[:1], times)
+        timed = [w for w in operator.workloads if w.role == "search" or (self.confirm and w.role == "holdout")]
+        among = {workload.name: odd_of(operator, odd, workload) for workload in timed}
+        alone = [other for other in odd if not any(other in found for found in among.values())]
+        return [*alone, *operator.unseen(self.draws.streams.chooser("unseen"))], among
 
 
 @cache
@@ -205,12 +212,16 @@ class Judge:
             child = server.spawn(arenas.inputs.fd, arenas.outputs.fd, sizes, memory_bytes, cpu_seconds)
             runner = Runner(operator, built, child, patience, arenas)
             try:
-                check_all(operator, runner, trying.draws, trying.odd())
+                alone, among = trying.odd()
+                check_all(operator, runner, trying.draws, alone)
                 stage = "timing"
-                scored = self._time(operator, runner, trying)
+                scored = self._time(operator, runner, trying, among)
             except Rejection as error:
                 server.kill()
                 return error.verdict
+            except Disturbed as error:
+                server.kill()
+                return Fault("device", str(error))
             except (ChildEnded, ChildLate) as error:
                 ended = server.kill()
                 if type(error) is ChildEnded and ended.was_picked_for_memory(memory_bytes, kills):
@@ -228,8 +239,13 @@ class Judge:
         finally:
             arenas.outputs.close()
 
-    def _time(self, operator: Operator, runner: Runner, trying: Trying) -> Scored:
-        """Timing on the search workloads, and on the holdout ones to confirm. Raises Rejection."""
+    def _time(
+        self, operator: Operator, runner: Runner, trying: Trying, odd: Mapping[str, Sequence[Workload]]
+    ) -> Scored:
+        """Timing on the search workloads, and on the holdout ones to confirm, `odd` contents among it.
+
+        Raises Rejection.
+        """
         watch = Stopwatch(
             operator, runner, self._baseline_process(), trying.draws, self.peaks, self.peaks_again, self.flush,
             trying.streams, 1.0 if trying.closely else _CHECKED_SHARE,
@@ -242,9 +258,10 @@ class Judge:
             if (operator.name, workload.name, baseline) not in self.warmed:
                 watch.warm(workload, baseline)
                 self.warmed.add((operator.name, workload.name, baseline))
-            trials.append(watch.begin(workload, baseline))
+            trials.append(watch.begin(workload, baseline, odd.get(workload.name, ())))
         race(watch, trials, [t for t in trials if t.workload.role == "search"], self._rules(trying))
         for trial in trials:
+            watch.odd_that_are_due(trial)
             watch.believable(trial)
             for _ in range(_SPOT_CHECKS if trying.closely else trying.streams.decisions.randrange(2)):
                 spot_check(watch, trial)

@@ -85,6 +85,19 @@ def race(watch: Watch[T], trials: Sequence[T], decisive: Sequence[T], rules: Rul
         rounds += 1
 
 
+def odd_of(operator: Operator, odd: Sequence[Workload], workload: Workload) -> list[Workload]:
+    """Those of `odd` that can lie where timed calls of `workload` lie, so that only their contents are odd."""
+    room = operator.capacity(workload)
+
+    def fits(other: Workload) -> bool:
+        if (other.sizes, other.dtype, other.index_dtype) != (workload.sizes, workload.dtype, workload.index_dtype):
+            return False
+        needs = operator.capacity(other)
+        return room is None or needs is None or all(needs[name] <= most for name, most in room.items())
+
+    return [other for other in odd if other.layout == workload.layout and fits(other)]
+
+
 def odd_contents(
     operator: Operator, workload: Workload, calls: int, decide: random.Random
 ) -> tuple[list[Workload], list[int]]:

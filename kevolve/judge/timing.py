@@ -18,11 +18,11 @@ from statistics import median
 from kevolve.devices.device import Peaks
 from kevolve.intervals import interval_of_median
 from kevolve.judge.baselines import BaselineProcess
-from kevolve.judge.call import Call, place, place_fresh
-from kevolve.judge.correctness import Rejection, Runner, check_answer, check_part
+from kevolve.judge.call import Call, place_as_timed, place_fresh
+from kevolve.judge.correctness import Rejection, Runner, check_answer, check_guards, check_pieces, reject_if
 from kevolve.judge.draws import Draws
 from kevolve.judge.flush import Flush
-from kevolve.judge.race import odd_contents
+from kevolve.judge.race import FAIR, odd_contents
 from kevolve.judge.slots import calls_at_most
 from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
@@ -33,12 +33,18 @@ _BLOCK_BYTES = 64 << 20  # making content for a block takes longer than timing i
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005
+_MORE_FOR_THE_CLOCKS = 3  # times two pairs, before clocks that disagree are believed to
 _DISTURBED_SHARE = 0.05  # of its window that the baseline waited for a core
 _CHECKED_WHOLE = 0.1  # of the checked blocks: whole answers, as of the first block
+_CHECKED_NUMBERS = 1 << 17  # input numbers of the pieces that are checked of every pair; four times as many if closely
 _CHECKED_CALLS = 2  # whose whole answers are checked
 _ALONE, _CLOCK_STEP_SECONDS = 0.5, 2e-6  # of the time that is possible: what one call must take by itself
 _STRIKING = 1.1  # times the best ratio of a pair that was checked
 _MOST_DISTURBED = 3  # pairs of a workload that are taken anew, and one more for each that counts
+
+
+class Disturbed(Exception):
+    """Other work keeps the machine from timing anything, whatever the program does."""
 
 
 @dataclass
@@ -51,10 +57,12 @@ class Trial:
     program: list[float] = field(default_factory=list)
     against: list[float] = field(default_factory=list)
     own_clock: list[float] = field(default_factory=list)  # child's own time / judge's window, overhead allowed for
+    their_clock: list[float] = field(default_factory=list)  # the same of the baseline process, which does not lie
     own_ns: list[int] = field(default_factory=list)  # of each call of the last block, by the child's clock
     quickest: float = 0.0  # bytes per second of the call that took least for what it must move, by the same clock
     checked: float = 0.0  # the best ratio of a pair of which something was checked
     disturbed: int = 0
+    odd: list[tuple[int, list[Workload]]] = field(default_factory=list)  # to come, and after how many pairs at least
     moved: float = 0.0
     flops: float = 0.0
 
@@ -68,6 +76,20 @@ class Trial:
         """Geometric mean of every two pairs, one in each order: whoever goes second finds warmer caches."""
         pairs = self.pairs
         return [math.sqrt(one * other) for one, other in zip(pairs[::2], pairs[1::2], strict=False)]
+
+    def clocks_agree(self) -> bool:
+        """Does the program's own clock agree with the judge's, in one pair at least?"""
+        return _agrees(max(self.own_clock))
+
+    def reject_if_clocks_disagree(self) -> None:
+        """Raises Rejection, or Disturbed where the baseline process's clock never agrees either."""
+        if self.clocks_agree():
+            return
+        agreement, name = max(self.own_clock), self.workload.name
+        if agreement < 1 and not any(_agrees(clock) for clock in self.their_clock):
+            raise Disturbed(f"too much other work on this machine to time anything on {name}")
+        told = f"the program's own covers at most {agreement:.0%} of the judge's window"
+        raise Rejection(Rejected("timing", f"two clocks disagree on {name}: {told}"))
 
 
 class Stopwatch:
@@ -104,24 +126,32 @@ class Stopwatch:
         """Let the baseline process compile what it needs for `workload`, for calls of any size."""
         self.baselines.warm(self.operator, baseline, self.fresh(workload, 2))
 
-    def begin(self, workload: Workload, baseline: str) -> Trial:
-        """A trial, with blocks long enough; found with unmeasured calls of each, which also warm both up."""
+    def begin(self, workload: Workload, baseline: str, odd: Sequence[Workload] = ()) -> Trial:
+        """A trial, with blocks long enough; found with unmeasured calls of each, which also warm both up.
+
+        `odd` contents come among the timed blocks, when nobody expects them.
+        """
         self.runner.load(workload)
         self.arenas.reset()
-        placed = [place(self.operator, workload, self.draws.of(workload).inputs, self.arenas)]
+        placed = [place_as_timed(self.operator, workload, self.draws.of(workload).inputs, self.arenas)]
         self.runner.reach()
         first = min(self.runner.run(workload, placed)[0] for _ in range(2))
         window = min(self.baselines.run(self.operator, baseline, placed, self.arenas)[0] for _ in range(2))
         used = self.arenas.inputs.next + self.arenas.outputs.next
         wanted = math.ceil(_BLOCK_SECONDS / min(first, window)) if workload.cache == "warm" else 1
         calls = min(wanted, calls_at_most(self.operator), _BLOCK_BYTES // max(used, 1))
-        return Trial(workload, baseline, max(1, calls))
+        calls = max(1, calls)
+        decide, most = self.streams.decisions, -(-calls // 2)
+        shuffled = decide.sample(odd, len(odd))
+        blocks = [shuffled[first : first + most] for first in range(0, len(odd), most)]
+        return Trial(workload, baseline, calls, odd=[(decide.randrange(2 * FAIR), block) for block in blocks])
 
     def two_pairs(self, trial: Trial) -> None:
         """One in each order, in random order."""
         program_first = self.streams.decisions.random() < 0.5
-        self.pair(trial, program_first)
-        self.pair(trial, not program_first)
+        for is_first in (program_first, not program_first):
+            self.odd_that_are_due(trial, len(trial.program))
+            self.pair(trial, is_first)
 
     def pair(self, trial: Trial, program_first: bool) -> None:
         """One more pair, which nothing disturbed if that can be had."""
@@ -132,7 +162,7 @@ class Stopwatch:
             trial.disturbed += is_disturbed
             if not is_disturbed or trial.disturbed > _MOST_DISTURBED + len(trial.program):
                 break  # where a neighbour stays, its pairs must do
-            for windows in (trial.program, trial.against, trial.own_clock):
+            for windows in (trial.program, trial.against, trial.own_clock, trial.their_clock):
                 windows.pop()
         costs = [self.operator.cost(call.given) for call in placed]
         trial.moved = sum(cost.bytes for cost in costs) / trial.calls
@@ -142,20 +172,45 @@ class Stopwatch:
         self._check_some(trial, placed)
 
     def _check_some(self, trial: Trial, placed: list[Call]) -> None:
-        """Answers of the first pair and of some others, whole; of a share of the rest a part of one.
+        """Pieces of all calls of every pair; answers of the first pair and of some others whole.
 
-        A pair that is much faster than those checked is always checked: work that is left out only now and then shows.
+        Those of a pair that is much faster than any before always are: work that is left out now and then shows.
         """
-        decide, ratio = self.streams.decisions, trial.pairs[-1]
-        is_striking = ratio > _STRIKING * trial.checked
-        if is_striking or decide.random() < self.checked * _CHECKED_WHOLE:
+        decide, ratio, workload = self.streams.decisions, trial.pairs[-1], trial.workload
+        is_striking, trial.checked = ratio > _STRIKING * trial.checked, max(trial.checked, ratio)
+        for call in placed:
+            check_guards(workload, call, self.arenas, "timing")
+        numbers = _CHECKED_NUMBERS * (4 if self.checked == 1 else 1)
+        in_pieces = check_pieces(self.operator, workload, placed, self.streams.next_call(), numbers)
+        if is_striking or decide.random() < self.checked * (_CHECKED_WHOLE if in_pieces else 1.0):
             for call in decide.sample(placed, min(len(placed), _CHECKED_CALLS)):
-                check_answer(self.operator, trial.workload, call, self.arenas)
-        elif decide.random() < self.checked:
-            check_part(self.operator, trial.workload, decide.choice(placed), self.arenas, self.streams.next_call())
-        else:
-            return
-        trial.checked = max(trial.checked, ratio)
+                check_answer(self.operator, workload, call, self.arenas)
+
+    def odd_that_are_due(self, trial: Trial, pairs: float = math.inf) -> None:
+        """Blocks like those that are timed, with odd contents here and there, that were to come after so many pairs.
+
+        So that nobody can be careful only where calls come singly, or only for a while. Raises Rejection.
+        """
+        due = [odd for after, odd in trial.odd if after <= pairs]
+        trial.odd = [(after, odd) for after, odd in trial.odd if after > pairs]
+        for odd in due:
+            self.runner.load(trial.workload)
+            where = dict(zip(self.streams.decisions.sample(range(trial.calls), len(odd)), odd, strict=True))
+            usual = self.draws.source(trial.workload)
+            while True:
+                self.arenas.reset()
+                placed = [
+                    place_as_timed(self.operator, trial.workload, self.draws.of(where[number]).inputs, self.arenas)
+                    if number in where
+                    else place_fresh(self.operator, trial.workload, usual, self.streams.next_call(), self.arenas)
+                    for number in range(trial.calls)
+                ]
+                if self.runner.reach():
+                    break
+            self.runner.run(trial.workload, placed)
+            for number, content in where.items():
+                check_guards(content, placed[number], self.arenas, "timing")
+                reject_if(self.draws.of(content).check(placed[number].answer()), content, "timing")
 
     def odd_block(self, trial: Trial) -> None:
         """A block like those that are timed, but some of its contents are hard to get right. Raises Rejection.
@@ -200,37 +255,35 @@ class Stopwatch:
     def believable(self, trial: Trial) -> None:
         """Raises Rejection if the machine cannot do it in that time, or if the child's clock never agrees with ours.
 
-        One pair in agreement is enough: where something else had the core, the two differ honestly.
+        One pair in agreement is enough: where something else had the core, the two differ honestly. Raises Disturbed
+        where the clock of the baseline process never agrees either.
         """
         self._possible(trial)
-        agreement = max(trial.own_clock)
-        if abs(agreement - 1) > _CLOCK_SLACK:
-            raise Rejection(
-                Rejected(
-                    "timing",
-                    f"two clocks disagree on {trial.workload.name}:"
-                    f" the program's own covers at most {agreement:.0%} of the judge's window",
-                )
-            )
+        for _ in range(_MORE_FOR_THE_CLOCKS):
+            if trial.clocks_agree():
+                return
+            self.two_pairs(trial)
+        trial.reject_if_clocks_disagree()
 
     def _program(self, trial: Trial, placed: list[Call]) -> bool:
         self.flush.before(trial.workload)
-        used = self.runner.child.busy_seconds
+        used, waited = self.runner.child.busy_seconds, self.runner.child.first_waited_seconds()
         window, times = self.runner.run(trial.workload, placed)
+        waited = self.runner.child.first_waited_seconds() - waited
         self.busy_seconds += window
         self.cpu_seconds += self.runner.child.busy_seconds - used
         trial.program.append(window / len(placed))
         trial.own_ns = times
-        own = sum(times) * 1e-9
-        trial.own_clock.append(own / window if own > window else min(1.0, (own + _CLOCK_OVERHEAD_SECONDS) / window))
+        trial.own_clock.append(_agreement(times, window, waited))
         return False
 
     def _baseline(self, trial: Trial, placed: list[Call]) -> bool:
         """Was it kept waiting for a core by somebody? Only the baseline is asked: a program could disturb itself."""
         self.flush.before(trial.workload)
         waited = self.baselines.waited_seconds()
-        window, _ = self.baselines.run(self.operator, trial.baseline, placed, self.arenas)
+        window, times = self.baselines.run(self.operator, trial.baseline, placed, self.arenas)
         trial.against.append(window / len(placed))
+        trial.their_clock.append(_agreement(times, window, 0.0))
         return self.baselines.waited_seconds() - waited > _DISTURBED_SHARE * window
 
     def _possible(self, trial: Trial) -> None:
@@ -254,3 +307,13 @@ class Stopwatch:
         if trial.quickest > self.peaks.cache_read_bytes_per_s / _ALONE:
             return f"works on several calls at a time on {name}: some of them are too short for what they must read"
         return ""
+
+
+def _agreement(times: Sequence[int], window: float, waited: float) -> float:
+    """A process's own times of its calls, in ns, by the judge's window: what it waited for a core is not its doing."""
+    own = sum(times) * 1e-9
+    return own / window if own > window else min(1.0, (own + waited + _CLOCK_OVERHEAD_SECONDS) / window)
+
+
+def _agrees(agreement: float) -> bool:
+    return abs(agreement - 1) <= _CLOCK_SLACK

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -195,6 +195,19 @@ class Operator(ABC):
         Where the parts are entries of a batch, no more than `most` of them.
         """
         return inputs, outputs
+
+    def scattered(
+        self, calls: Sequence[tuple[Inputs, Outputs]], rng: torch.Generator, numbers: int
+    ) -> tuple[Inputs, Outputs] | None:
+        """Random pieces of several calls, which differ in their content only, as one call complete in itself.
+
+        About `numbers` input numbers in all, so that it costs little to check. None if calls cannot be taken to pieces.
+        """
+        return None
+
+    def unseen(self, chooser: random.Random) -> list[Workload]:
+        """Small workloads whose sizes nobody knows beforehand: a program is not to be right for known ones alone."""
+        return []
 
     def shapes(self, scalars: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         """Shape of each tensor argument, input or output, by name, when the scalars have these values."""

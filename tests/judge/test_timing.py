@@ -8,9 +8,12 @@ import pytest
 
 from kevolve.devices.device import Peaks
 from kevolve.intervals import FEWEST_TO_RESAMPLE, interval_of_mean, interval_of_median
+from kevolve.judge.correctness import Rejection
 from kevolve.judge.judge import Judge
 from kevolve.judge.lease import Survey
+from kevolve.judge.timing import Disturbed, Trial
 from kevolve.languages.language import Built
+from kevolve.operators.operator import Workload
 from kevolve.program import Program
 from kevolve.verdict import Judgement, Scored
 
@@ -73,3 +76,19 @@ def test_peaks_that_were_measured_on_a_busy_machine_make_no_program_impossible(
     assert isinstance(built, Built)
     assert isinstance(judge.measure(program, built, survey, seed=5).verdict, Scored)
     assert judge.peaks.cache_read_bytes_per_s > 1e8
+
+
+def clocks(own: list[float], theirs: list[float]) -> Trial:
+    """As if pairs had been taken in which the clocks of program and baseline covered these shares of the windows."""
+    return Trial(Workload("main", "search", {}), "eager", 3, own_clock=own, their_clock=theirs)
+
+
+def test_a_clock_that_never_agrees_is_the_programs_doing_only_where_the_baselines_does_agree() -> None:
+    clocks([0.3, 0.9, 0.4], [1.0, 1.0, 1.0]).reject_if_clocks_disagree()
+    clocks([0.8], [0.2]).reject_if_clocks_disagree()
+    with pytest.raises(Rejection, match="two clocks disagree on main"):
+        clocks([0.3, 0.5, 0.4], [0.3, 0.98, 0.4]).reject_if_clocks_disagree()
+    with pytest.raises(Disturbed, match="other work"):
+        clocks([0.3, 0.5, 0.4], [0.3, 0.6, 0.4]).reject_if_clocks_disagree()
+    with pytest.raises(Rejection):  # nobody's load makes a call longer than the window that it lies in
+        clocks([1.4], [0.3]).reject_if_clocks_disagree()

@@ -17,7 +17,9 @@ from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, ChildRan, printab
 
 PACKET = 1 << 20
 _STOP_STEP_SECONDS = 10e-6
+_SETTLE_STEP_SECONDS = 100e-6
 _STOP_SECONDS = 10.0  # for a child's threads to stop once they were told to
+_SETTLE_SECONDS = 2.0  # for those that look stopped to have left their cores, in all of a child's pauses together
 
 
 class Child:
@@ -30,6 +32,7 @@ class Child:
         self.handle = -1
         self.paused = False
         self.ran: int | None = None  # ns, all threads, as it was found since it was paused
+        self.settle_seconds = _SETTLE_SECONDS  # left
         self.busy_seconds = 0.0  # of all threads, in all windows
         self.addresses = (0, 0)  # where the memory of inputs and of outputs begins in the child
 
@@ -74,11 +77,26 @@ class Child:
 
     def check_still(self) -> int:
         """The time that all its threads have run, in ns. Raises ChildRan if it ran since this was asked in a pause."""
+        if self.paused and self.ran is None:
+            self._settle()
         ran = self._thread_times()[0]
         if self.paused and self.ran not in (None, ran):
             raise ChildRan
         self.ran = ran
         return ran
+
+    def _settle(self) -> None:
+        """Wait until its threads are off their cores: one that other work displaced on its way to stop looks stopped
+        already, and runs on for a moment when its turn comes. The kernel has no place to tell for such a thread.
+        """
+        while self.settle_seconds > 0:
+            try:
+                if all(place not in (b"0", b"") for place in self._of_threads("wchan")):
+                    return
+            except OSError:
+                return  # a thread has ended, or nobody may look
+            time.sleep(_SETTLE_STEP_SECONDS)
+            self.settle_seconds -= _SETTLE_STEP_SECONDS
 
     def resume(self) -> None:
         """Let the child run again."""
@@ -165,6 +183,14 @@ class Child:
     def waited_seconds(self) -> float:
         """How long its threads have had to wait for a core so far, all together."""
         return self._thread_times()[1] * 1e-9
+
+    def first_waited_seconds(self) -> float:
+        """The same for its first thread, which is the one that makes the calls."""
+        try:
+            schedstat = Path(f"/proc/{self.pid}/task/{self.pid}/schedstat").read_text()
+        except OSError as error:
+            raise ChildEnded from error
+        return int(schedstat.split()[1]) * 1e-9
 
     def _thread_times(self) -> tuple[int, int]:
         """Time on a core and time waiting for one so far, in ns, all threads together."""

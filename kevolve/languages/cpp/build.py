@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from kevolve.languages.cpp.headers import include_folder
+from kevolve.languages.cpp.instructions import FORBIDDEN, ODD
 from kevolve.languages.cpp.suspicions import suspicions
 from kevolve.languages.cpp.symbols import forbidden_symbols
 from kevolve.languages.language import BuildError, Built, Confined, Target
@@ -64,12 +65,15 @@ class Cpp:
             return BuildError(
                 f"the program uses {', '.join(refused)}: a program may only compute, allocate memory and use OpenMP"
             )
-        sections = (confined.scratch / "sections").read_text()
+        used = (confined.scratch / "instructions").read_text().split()
+        if convicted := sorted({FORBIDDEN[name] for name in used if name in FORBIDDEN}):
+            return BuildError(f"the program {' and '.join(convicted)}, by whatever name", f"instructions: {used}")
+        state = "\n".join((confined.scratch / name).read_text() for name in ("sections", "names"))
         digest = hashlib.sha256(b"".join(binaries[name] for name in sorted(binaries))).hexdigest()
         facts = {
             "warnings": output[:2000],
             "flags": " ".join(FLAGS),
-            "suspicions": suspicions(program.source, sections),
+            "suspicions": suspicions(program.source, state, used),
         }
         return Built(digest, binaries, operator.name, facts)
 
@@ -84,6 +88,11 @@ def _script(source: str, variants: list[tuple[str, str]], target: Target, includ
         lines.append(shlex.join(command))
     lines.append("nm -D --undefined-only --format=posix *.so > symbols")
     lines.append("size -A *.so > sections")
+    lines.append("nm --format=posix *.so > names")
+    wanted = "|".join([*FORBIDDEN, *ODD])
+    lines.append(
+        f"objdump -d --no-show-raw-insn *.so | grep -owE '\\s({wanted})(\\s|$)' | sort -u > instructions || true"
+    )
     return "\n".join(lines)
 
 

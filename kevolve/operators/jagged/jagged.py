@@ -12,7 +12,7 @@ import itertools
 import math
 import random
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from kevolve.operators.checks import FLOAT32_ROUNDOFF, Allowed, check_form
 from kevolve.operators.inputs import LAYOUTS, LENGTHS, VALUES, Rows, mixed_copy
 from kevolve.operators.operator import Argument, Fill, Inputs, Mismatch, Operator, Outputs, Workload
 
+_FEWEST_ENTRIES, _MOST_ENTRIES = 16, 64  # of all calls together, where some are looked at
 _POOL_DIM = 64  # values of a row, where rows are of no operator's
 
 
@@ -135,6 +136,51 @@ class JaggedOperator(Operator):
         tensors = {name: taken.get(name, inputs.offsets[first : last + 1] - start) for name in inputs.tensors}
         scalars = {**inputs.scalars, "batch": count, "total": end - start}
         return Inputs(tensors, scalars), {name: taken[name] for name in outputs}
+
+    def scattered(
+        self, calls: Sequence[tuple[Inputs, Outputs]], rng: torch.Generator, numbers: int
+    ) -> tuple[Inputs, Outputs] | None:
+        """Batch entries of all calls in turns, and the rows past the last offset of one of them."""
+        if not calls[0][0].batch:
+            return None
+        arguments = [a for a in self.arguments if a.shape and a.name != "offsets"]
+        pieces: dict[str, list[torch.Tensor]] = {a.name: [] for a in arguments}
+        ends, taken = [0], 0
+
+        def take(call: int, rows: slice, entries: slice) -> None:
+            given = {**calls[call][0].tensors, **calls[call][1]}
+            for a in arguments:
+                pieces[a.name].append(given[a.name][rows if a.shape[0] == "total" else entries])
+
+        fewest = max(_FEWEST_ENTRIES, len(calls))
+        first, *entries = torch.randint(1 << 30, (1 + max(_MOST_ENTRIES, fewest),), generator=rng).tolist()
+        for number, entry in enumerate(entries, 1):
+            call, b = (first + number) % len(calls), entry % calls[0][0].batch
+            start, end = calls[call][0].offsets[b : b + 2].tolist()
+            take(call, slice(start, end), slice(b, b + 1))
+            ends.append(ends[-1] + end - start)
+            taken += sum(pieces[a.name][-1].numel() for a in self._number_inputs())
+            if taken >= numbers and number >= fewest:
+                break
+        offsets, batch = calls[call][0].offsets, len(ends) - 1
+        take(call, slice(int(offsets[-1]), None), slice(0, 0))
+        tensors = {name: torch.cat(found) for name, found in pieces.items()}
+        given = {name: tensors.get(name, offsets.new_tensor(ends)) for name in calls[0][0].tensors}
+        total = ends[-1] + calls[call][0].total - int(offsets[-1])
+        scalars = {**calls[0][0].scalars, "batch": batch, "total": total}
+        return Inputs(given, scalars), {name: tensors[name] for name in calls[0][1]}
+
+    def unseen(self, chooser: random.Random) -> list[Workload]:
+        """One of each kind of binary, smaller than what is timed but large enough to be taken for it."""
+        kinds = {(w.dtype, w.index_dtype): w for w in self.workloads if w.role == "search"}
+        found = []
+        for workload in kinds.values():
+            sizes = {name: chooser.randint(1, max(size, 2)) for name, size in workload.sizes.items()}
+            sizes["batch"] = chooser.randint(1, 96)
+            sizes["max_length"] = chooser.randint(1, 96)
+            name = "of unknown sizes " + ", ".join(f"{name} {size}" for name, size in sizes.items())
+            found.append(replace(workload, name=name, role="adversarial", sizes=sizes, lengths="uniform"))
+        return found
 
     def capacity(self, workload: Workload) -> dict[str, int]:
         """Elements by argument name, with `total` at the most that the lengths can sum to."""
