@@ -27,6 +27,7 @@ args = parser.parse_args()
 
 if args.trace:
     from kevolve.judge import timing
+
     plain = timing.Stopwatch._check_some
 
     def traced(self, trial, placed):
@@ -37,11 +38,15 @@ if args.trace:
         try:
             plain(self, trial, placed)
         finally:
-            print(f"      {trial.workload.name} pair {len(trial.pairs)} calls {trial.calls} ratio {trial.pairs[-1]:.3f} checked {before:.3f} -> {trial.checked:.3f} p {trial.program[-1]*1e6:.0f}")
+            print(
+                f"      {trial.workload.name} pair {len(trial.pairs)} calls {trial.calls} ratio {trial.pairs[-1]:.3f} checked {before:.3f} -> {trial.checked:.3f} p {trial.program[-1] * 1e6:.0f}"
+            )
 
     timing.Stopwatch._check_some = traced
 bench = Bench.__new__(Bench)
-bench.judge = Judge(Cpu(), JudgeConfig(sandbox=args.sandbox, run_seconds=30.0, max_pairs=args.pairs, confirm_pairs=12, memory_gib=2.0))
+bench.judge = Judge(
+    Cpu(), JudgeConfig(sandbox=args.sandbox, run_seconds=30.0, max_pairs=args.pairs, confirm_pairs=12, memory_gib=2.0)
+)
 bench.built = {}
 
 
@@ -55,6 +60,7 @@ def read(path):
     object.__setattr__(case, "says", says)
     text = path.read_text()
     import re
+
     seen = set()
 
     def part(match):
@@ -65,6 +71,7 @@ def read(path):
         return re.sub(r'^#include "(parts/[^"]+)"\n', part, (root / match[1]).read_text(), flags=re.M)
 
     from kevolve.program import Program
+
     return Program(says["operator"], "cpp", re.sub(r'^#include "(parts/[^"]+)"\n', part, text, flags=re.M))
 
 
@@ -81,11 +88,21 @@ for path in args.files:
         took = time.time() - start
         if isinstance(verdict, Scored):
             low, high = verdict.fitness.interval
-            print(f"{path.stem} seed {seed}: SCORED {verdict.fitness.speedup:.3f} [{low:.3f}, {high:.3f}] in {took:.1f} s"
-                  f" suspicions={judgement.environment.get('suspicions', '')!r}")
+            print(
+                f"{path.stem} seed {seed}: SCORED {verdict.fitness.speedup:.3f} [{low:.3f}, {high:.3f}] in {took:.1f} s"
+                f" suspicions={judgement.environment.get('suspicions', '')!r}"
+            )
             if not args.quiet:
-                print("   ", {m.workload: (round(m.us), round(m.speedup, 3), len(m.pairs) if hasattr(m, "pairs") else "") for m in verdict.measurements})
+                print(
+                    "   ",
+                    {
+                        m.workload: (round(m.us), round(m.speedup, 3), len(m.pairs) if hasattr(m, "pairs") else "")
+                        for m in verdict.measurements
+                    },
+                )
         else:
-            print(f"{path.stem} seed {seed}: {type(verdict).__name__} {getattr(verdict, 'stage', '')} {verdict.reason} {getattr(verdict, 'detail', '')} in {took:.1f} s suspicions={judgement.environment.get('suspicions', '')!r}")
+            print(
+                f"{path.stem} seed {seed}: {type(verdict).__name__} {getattr(verdict, 'stage', '')} {verdict.reason} {getattr(verdict, 'detail', '')} in {took:.1f} s suspicions={judgement.environment.get('suspicions', '')!r}"
+            )
         sys.stdout.flush()
 bench.judge.close()

@@ -65,15 +65,20 @@ def self_test(judge: Judge) -> list[Broken]:
     """Every promise that does not hold here; empty if all do. UsageError if the canaries cannot be built."""
     broken: list[Broken] = []
     with judge.lock:  # once for all: another run would have the device between two canaries
-        for name in judge.device.languages:
-            if (CANARIES / name).is_dir():
-                broken += _test(judge, name)
+        for name in _languages(judge.device):
+            broken += _test(judge, name)
     return broken
 
 
 def has_canaries(device: Device) -> bool:
     """Is there a language of the device's that the self-test can put to the test?"""
-    return any((CANARIES / name).is_dir() for name in device.languages)
+    return bool(_languages(device))
+
+
+def _languages(device: Device) -> list[str]:
+    """Its languages that have canaries; none where the judge is another package's, whose promises are its own."""
+    is_ours = type(device).judge is Device.judge
+    return [name for name in device.languages if is_ours and (CANARIES / name).is_dir()]
 
 
 def refusal(device: str, broken: list[Broken]) -> str:
@@ -94,7 +99,7 @@ def mend(broken: list[Broken]) -> str:
 
 
 def canaries(language_name: str) -> list[Canary]:
-    """Those of a language. The first lines of a file say what it is for: `// promise: ...` and `// speedup: ...`."""
+    """Those of a language. The first lines of a file say what it is for: `promise: ...` and `speedup: ...`."""
     folder = CANARIES / language_name
     files = sorted(folder.glob(f"*{language(language_name).suffix}"))
     return [_read(file) for file in files]
@@ -122,14 +127,25 @@ def _test(judge: Judge, language_name: str) -> Iterator[Broken]:
 def _ready(judge: Judge, language_name: str) -> tuple[Operator, Built]:
     """The canaries' operator, known to the judge and its baseline process, and all canaries in one binary."""
     library = os.memfd_create(NAME)  # stays open: the baseline process may be started anew at any time
-    operator = _operator(language_name, f"/proc/{os.getpid()}/fd/{library}")
-    built = _build(judge, language_name, operator, "\n".join(canary.source for canary in canaries(language_name)))
+    operator = canary_operator(language_name, f"/proc/{os.getpid()}/fd/{library}")
+    built = _build(judge, language_name, operator, joined(language_name, operator))
     (binary,) = built.binaries.values()
     os.write(library, binary)
     judge.operators[NAME] = operator
     judge.drop_baselines()
     # What is suspicious of one canary is not of all: none is looked at more closely than an innocent program.
     return operator, replace(built, facts={})
+
+
+def joined(language_name: str, operator: Operator) -> str:
+    """All canaries as one text. Triton's build compiles what one function launches: there that calls them all."""
+    found = canaries(language_name)
+    text = "\n".join(canary.source for canary in found)
+    if language_name != "triton":
+        return text
+    arguments = ", ".join(argument.name for argument in operator.arguments)
+    calls = "\n".join(f"    {canary.name}({arguments})" for canary in found)
+    return f"{text}\ndef {NAME}({arguments}):\n{calls}\n"
 
 
 def _verdict(judge: Judge, canary: Canary, program: Program, built: Built, survey: Survey) -> Verdict:
@@ -151,7 +167,7 @@ def _is_as_known(canary: Canary, verdict: Verdict) -> bool:
     return is_near and (canary.speedup == 1 or verdict.fitness.speedup < SLOWER)
 
 
-def _operator(language_name: str, library: str) -> Operator:
+def canary_operator(language_name: str, library: str) -> Operator:
     """The canaries' own operator, known from now on to this process, and to a baseline process that it starts."""
     text = (CANARIES / language_name / "operator.py.txt").read_text()
     definition = Definition(NAME, "source", f"LIBRARY = {library!r}\n{text}".encode(), f"<{NAME}>")

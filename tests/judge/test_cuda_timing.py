@@ -14,6 +14,8 @@ from kevolve.judge.cuda.memory import Arena
 from kevolve.judge.cuda.timing import Stopwatch
 from kevolve.judge.race import Rules, race
 from kevolve.judge.streams import Streams
+from kevolve.operators.custom.definition import Definition
+from kevolve.operators.custom.operator import CustomOperator
 from kevolve.operators.registry import load_operator
 
 PEAKS = Peaks(1e12, 1e12, 2e12, 1e15)
@@ -177,3 +179,30 @@ def test_a_program_that_is_right_only_for_usual_values_is_found_by_odd_blocks(op
 
     with pytest.raises(Rejection, match="wrong on small with"):
         odd_blocks()
+
+
+BYTES = b"""
+import torch
+
+def reference(x):
+    return {"is_big": x > 0, "level": x.abs().clamp(max=9).to(torch.uint8)}
+
+def make_inputs(rng, count):
+    return {"x": torch.randn(count, generator=rng)}
+
+workloads = [dict(count=3000)]
+"""
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_an_unwritten_bool_is_seen_and_no_answer_of_bytes_is_taken_for_unwritten(arenas, number):
+    made = CustomOperator(Definition("levels", "source", BYTES, "levels.py"))
+    chosen, streams = made.workloads[0], Streams(b"", number)
+    given = made.make_inputs(chosen, streams.next_call())
+    block = Block(made, chosen, arenas, streams)
+    call = block.place(given)
+    call.outputs["level"].tensor.copy_(torch.arange(3000) % 256)
+    with pytest.raises(Rejection, match="unwritten"):
+        block.reject_if_unwritten()
+    call.outputs["is_big"].tensor.copy_(given.x > 0)
+    block.reject_if_unwritten()

@@ -119,7 +119,12 @@ class Block:
         return outputs
 
     def poison(self, dtype: torch.dtype) -> tuple[torch.dtype, int]:
-        """What outputs of `dtype` start as, and the integer dtype to see it in: a NaN of which there are many."""
+        """What outputs of `dtype` start as, and the integer dtype to see it in: a NaN of which there are many.
+
+        A bool starts as a byte that is neither; of other single bytes nothing can be told by looking.
+        """
+        if dtype.itemsize == 1:
+            return torch.uint8, 2 + self.number % 254
         kind, pattern, bits = _FLOAT16_NAN if dtype is torch.float16 else _QUIET_NANS[dtype.itemsize]
         return kind, pattern | (self.number % (1 << bits)) | 1
 
@@ -145,7 +150,7 @@ class Block:
             ).any()
             for call in self.calls
             for region in call.outputs.values()
-            if region.tensor.numel()
+            if region.tensor.numel() and region.tensor.dtype is not torch.uint8
         ]
         if left and bool(torch.stack(left).any()):
             raise Rejection(Rejected("timing", f"leaves outputs unwritten on {self.workload.name} in a timed call"))

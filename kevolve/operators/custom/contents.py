@@ -27,8 +27,8 @@ def _times(factor: float, drawn: torch.Tensor, rng: torch.Generator) -> torch.Te
 def _row_by_row(drawn: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Every row of the last dimension times a factor of its own, every element of a tensor of one dimension."""
     shape = drawn.shape if drawn.ndim < 2 else (*drawn.shape[:-1], 1)
-    factors = torch.tensor(_FACTORS, dtype=drawn.dtype)
-    return drawn * factors[torch.randint(len(_FACTORS), shape, generator=rng)]
+    factors = torch.tensor(_FACTORS, dtype=drawn.dtype, device=drawn.device)
+    return drawn * factors[torch.randint(len(_FACTORS), shape, generator=rng, device=drawn.device)]
 
 
 CONTENTS: Mapping[str, Change] = {

@@ -11,7 +11,7 @@ import torch
 from kevolve.errors import UsageError
 from kevolve.operators.custom.arguments import Scalar, Signature, find_signature
 from kevolve.operators.custom.contents import MAKES_TIES, change
-from kevolve.operators.custom.parts import Parts, cast, is_floating
+from kevolve.operators.custom.parts import Parts, cast, is_floating, on_cpu
 from kevolve.operators.custom.tolerance import ExactAnswer, Exactly, allowed, count_terms
 from kevolve.operators.custom.workloads import derive_adversarial, derive_contents, read_workloads
 from kevolve.operators.operator import Argument, Workload, dimension
@@ -79,6 +79,8 @@ def exactly_of(parts: Parts) -> Exactly:
 
     def exactly(values: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         doubled = {name: value.double() if is_floating(value) else value for name, value in values.items()}
+        if parts.oracle is not None:
+            doubled = on_cpu(doubled)
         title = "reference" if parts.oracle is None else "oracle"
         answer = parts.answer(doubled, parts.oracle, title)
         for name, part in answer.items():

@@ -19,7 +19,7 @@ from kevolve.operators.custom.arguments import smallest
 from kevolve.operators.custom.contents import change
 from kevolve.operators.custom.definition import Definition
 from kevolve.operators.custom.facts import Facts, exactly_of, find_facts
-from kevolve.operators.custom.parts import Answer, call, is_floating, named, raised, read_parts
+from kevolve.operators.custom.parts import Answer, call, is_floating, named, on_cpu, raised, read_parts
 from kevolve.operators.custom.tolerance import ExactAnswer, allowed
 from kevolve.operators.operator import Baseline, Cost, Inputs, Mismatch, Operator, Outputs, Workload
 
@@ -39,14 +39,26 @@ class CustomOperator(Operator):
         self.arguments = self.facts.arguments  # type: ignore[misc]
         self.sizes = self.parts.sizes  # type: ignore[misc]
         self.exactly = exactly_of(self.parts)
+        self.draws_on_device = True
 
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
         """See `Operator`. Where tensors lie in memory is for whoever places them: they are contiguous here."""
         with torch.no_grad():
-            values = self.parts.draw(workload.sizes, getattr(torch, workload.dtype), rng)
-            values = change(values, workload.values, rng)
+            values = self._drawn(workload, rng, device)
         tensors = {name: value.to(device) for name, value in values.items() if isinstance(value, torch.Tensor)}
         return Inputs(tensors, self.scalars(values))
+
+    def _drawn(self, workload: Workload, rng: torch.Generator, device: str) -> dict[str, Any]:
+        """On the device where make_inputs can: on the CPU that takes longer there than to judge a program."""
+        dtype: torch.dtype = getattr(torch, workload.dtype)
+        if device != "cpu" and self.draws_on_device:
+            try:
+                there = torch.Generator(device).manual_seed(int(torch.randint(1 << 62, (), generator=rng)))
+                with torch.device(device):
+                    return change(self.parts.draw(workload.sizes, dtype, there), workload.values, there)
+            except (UsageError, RuntimeError):  # it names the CPU, or has tensors there
+                self.draws_on_device = False
+        return change(self.parts.draw(workload.sizes, dtype, rng), workload.values, rng)
 
     def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
         """Every content that the reference took at a small size; none where float32 is known to be rough."""
@@ -177,8 +189,8 @@ class CustomOperator(Operator):
     def _check_as_given(self, outputs: Outputs, expected: Outputs, inputs: Inputs) -> Mismatch | None:
         assert self.parts.check is not None
         try:
-            with torch.no_grad():
-                said = self.parts.check(dict(outputs), dict(expected), self.values(inputs))
+            with torch.no_grad():  # on the CPU, where it was tried
+                said = self.parts.check(on_cpu(outputs), on_cpu(expected), on_cpu(self.values(inputs)))
         except Exception as error:  # whatever a user's function raises
             where = self.parts.where
             raise UsageError(f"{where}: check(outputs, expected, inputs) raised {raised(error, where)}.") from error
@@ -193,9 +205,10 @@ def _odd_ending(content: str) -> str:
 
 def _check_integers(name: str, got: torch.Tensor, expected: torch.Tensor) -> Mismatch | None:
     """Equal, element by element."""
-    if torch.equal(got.cpu(), expected):
+    actual = got.to(expected.device)
+    if torch.equal(actual, expected):
         return None
-    return Exact(expected.double()).differs(name, got.cpu().double())
+    return Exact(expected.double()).differs(name, actual.double())
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:

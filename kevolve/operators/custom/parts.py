@@ -43,7 +43,10 @@ class Parts:
     cost: Callable[..., Any] | None = None
 
     def draw(self, sizes: Mapping[str, int], dtype: torch.dtype, rng: torch.Generator) -> dict[str, Any]:
-        """Fresh inputs in the order of the reference's parameters, floating ones in `dtype`. Raises UsageError."""
+        """Fresh inputs in the order of the reference's parameters, floating ones in `dtype`, on the device of `rng`.
+
+        Raises UsageError.
+        """
         at = f"make_inputs({', '.join(['rng', *(f'{name}={size}' for name, size in sizes.items())])})"
         made = self._call(at, lambda: self.make_inputs(rng, **sizes))
         if not isinstance(made, Mapping):
@@ -55,9 +58,8 @@ class Parts:
         for name in self.parameters:
             if name not in made and name not in self.optional:
                 raise UsageError(f"{self.where}: reference takes {name}, but {at} does not return it.")
-        return {
-            name: self._input(f"{at} returns {name}", made[name], dtype) for name in self.parameters if name in made
-        }
+        given = [name for name in self.parameters if name in made]
+        return {name: self._input(f"{at} returns {name}", made[name], dtype, rng.device) for name in given}
 
     def answer(self, values: Values, function: Callable[..., Any] | None = None, title: str = "reference") -> Answer:
         """What the reference (or `function`) answers, by the names of the outputs. Raises UsageError."""
@@ -77,18 +79,18 @@ class Parts:
         except Exception as error:  # whatever a user's function raises
             raise UsageError(f"{self.where}: {at} raised {raised(error, self.where)}") from error
 
-    def _input(self, at: str, value: Any, dtype: torch.dtype) -> torch.Tensor | int:
+    def _input(self, at: str, value: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor | int:
         if type(value) is int:
             return value
         if not isinstance(value, torch.Tensor):
             kind = type(value).__name__
             raise UsageError(f"{self.where}: {at} as {kind}. An input is a tensor or an int: write torch.tensor(...).")
         if value.is_floating_point():
-            return value.detach().cpu().to(dtype).contiguous()
+            return value.detach().to(device, dtype).contiguous()
         if value.dtype not in FIXED_DTYPES:
             listed = ", ".join(FIXED_DTYPES.values())
             raise UsageError(f"{self.where}: {at} in {value.dtype}. Inputs are floating point or {listed}.")
-        return value.detach().cpu().contiguous()
+        return value.detach().to(device).contiguous()
 
 
 def read_parts(definition: Definition) -> Parts:
@@ -140,6 +142,11 @@ def named(answer: Any) -> Answer:
 def is_floating(value: Any) -> bool:
     """Is it a tensor of floating point numbers?"""
     return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def on_cpu(values: Values) -> dict[str, Any]:
+    """The values with tensors in this machine's memory: a user's own check or oracle may know no other."""
+    return {name: value.cpu() if isinstance(value, torch.Tensor) else value for name, value in values.items()}
 
 
 def cast(values: Values, dtype: torch.dtype) -> dict[str, Any]:

@@ -126,11 +126,12 @@ def _typical(sensitivity: torch.Tensor) -> torch.Tensor:
 
 
 def _moved(value: torch.Tensor, draw: random.Random) -> torch.Tensor:
-    factors = torch.empty(value.numel(), dtype=torch.float64)
-    return shifted_copy(_factors(), factors, draw.randrange(PERIOD)).view(value.shape).mul_(value)
+    factors = torch.empty(value.numel(), dtype=torch.float64, device=value.device)
+    return shifted_copy(_factors(value.device), factors, draw.randrange(PERIOD)).view(value.shape).mul_(value)
 
 
 @cache
-def _factors() -> torch.Tensor:
+def _factors(device: torch.device) -> torch.Tensor:
     """One and a random roundoff, drawn once: drawing them anew would take longer than most references."""
-    return torch.randn(PERIOD, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).mul_(STEP).add_(1.0)
+    drawn = torch.randn(PERIOD, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return drawn.mul_(STEP).add_(1.0).to(device)

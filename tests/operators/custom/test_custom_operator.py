@@ -121,3 +121,11 @@ def test_a_baseline_of_the_users_own_is_one_to_beat() -> None:
     inputs = made.make_inputs(made.workloads[0], torch.Generator().manual_seed(0))
     assert list(made.baselines("cpu")) == ["eager", "compiled", "mine"]
     assert torch.equal(made.baselines("cpu")["mine"](inputs)["out"], inputs.x * inputs.x)
+
+
+def test_inputs_are_drawn_on_the_cpu_for_a_device_where_they_cannot_be_drawn() -> None:
+    made = operator(row_wise("x.square()"))
+    inputs = made.make_inputs(made.workloads[0], torch.Generator().manual_seed(0), "meta")  # no generator draws there
+    assert inputs.x.device.type == "meta"
+    assert inputs.x.shape == (40, 70)
+    assert not made.draws_on_device
