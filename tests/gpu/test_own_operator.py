@@ -22,7 +22,7 @@ def reference(x, lengths):
 def make_inputs(rng, rows, dim):
     return {"x": torch.randn(rows, dim, generator=rng), "lengths": torch.randint(0, 200, (rows,), generator=rng)}
 
-workloads = [dict(rows=4096, dim=1000)]
+workloads = [dict(rows=2048, dim=500)]
 """
 
 # Functions that only know the CPU.

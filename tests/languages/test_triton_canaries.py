@@ -16,7 +16,7 @@ from kevolve.judge.sandbox.tiers import find_tier
 from kevolve.judge.selftest import NAME, canaries, canary_operator, joined
 from kevolve.languages.language import Built, Target
 from kevolve.languages.triton import compiling, host
-from kevolve.languages.triton.build import VARIANT, Triton, _calls
+from kevolve.languages.triton.build import VARIANT, Triton, calls
 from kevolve.program import Program
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -65,7 +65,7 @@ def test_one_build_has_what_every_canary_launches(operator, tmp_path: Path) -> N
         source = archive.read("program.py").decode()
     known = {json.dumps(kernel["key"]) for kernel in kernels}
     for canary in canaries("triton"):
-        traces = compiling.traced(host, source, canary.name, list(_calls(operator)))
+        traces = compiling.traced(host, source, canary.name, list(calls(operator)))
         launched = {json.dumps(launch[0]) for trace in traces for launch in trace}
         assert launched <= known, canary.name
         assert launched or canary.name == "writes_nothing"
