@@ -162,7 +162,7 @@ class Config:
         default_factory=lambda: ["plain"],
         metadata={
             "meaning": "what searches start from: plain, the simplest right programs; tuned, those written by hand to"
-            " be fast, where an operator has them"
+            " be fast; inductor, torch.compile's own kernels as Triton programs; each where an operator has them"
         },
     )
     resume: bool = key(False, "go on with the run called name, with the configuration it was started with")

@@ -14,9 +14,10 @@ told by its events in this order:
                `likeness` is equal for programs that differ in names, comments and layout alone
     told       the island has heard it; `niche` is how the program goes about its work
 
-Besides: `opened` {config, environment, started}, `surveyed` {times_us, dropped}, `migrated` {moves}, `stirred` (an
-island that finds nothing better) {island, remedy, guest, verdicts}, `confirmed` {judgement, champion, reason} and
-`closed` {reason}. Every event but the first and last names operator and device.
+Besides: `opened` {config, environment, started; left_out: seeds that could not be generated, and why}, `surveyed`
+{times_us, dropped}, `migrated` {moves}, `stirred` (an island that finds nothing better) {island, remedy, guest,
+verdicts}, `confirmed` {judgement, champion, reason} and `closed` {reason}. Every event but the first and last names
+operator and device.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kevolve.knowledge.relatives import ENOUGH, likeness
 from kevolve.operators.custom.given import given
 from kevolve.program import Program
 from kevolve.propose.genome import Genome, derive
-from kevolve.search.opening import starting_programs
+from kevolve.search.opening import generated_programs, starting_programs
 from kevolve.search.policies.policy import Search
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 
 
 def beginnings(config: Config, lineage: Lineage, operator: str, lease: Lease) -> list[Program]:
-    """The plain programs, and up to `knowledge.earlier` of earlier runs. A search that has begun keeps what it has."""
+    """The seeds, and up to `knowledge.earlier` programs of earlier runs. A search that has begun keeps what it has."""
     plain = starting_programs(operator, lease, config.seeds)
     search = Search(operator, lease.device)
-    if not config.knowledge.earlier or (search in lineage.searches and lineage.searches[search].starting):
+    if search in lineage.searches and lineage.searches[search].starting:
+        return plain
+    plain += generated_programs(operator, lease, config.seeds)[0]
+    if not plain:
+        why = f"torch.compile makes no program of {operator}'s baselines"
+        raise UsageError(f"seeds: {why}. Type seeds=[plain,inductor].")
+    if not config.knowledge.earlier:
         return plain
     champions = [one for one in _champions(Path(config.runs_dir), lease) if one.run != config.name]
     known = {program.id: program for program in plain}

@@ -166,9 +166,9 @@ class Driver:
             for operator in self.config.operators
         }
         opening.write_config(self.population.folder, self.config)
-        self.store(
-            "opened", {"config": asdict(self.config), "environment": environment, "started": self.started, "name": name}
-        )
+        opened = {"config": asdict(self.config), "environment": environment, "started": self.started, "name": name}
+        left_out = opening.left_out(self.starting, self.leases, self.config.seeds)
+        self.store("opened", {**opened, "left_out": left_out} if left_out else opened)
         for search in self.starting:
             self.lineage.state(search)
         self.islands = self.workers.islands(self.config.policy, self.config.seed, self.lineage.memories)

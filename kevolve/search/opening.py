@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -23,6 +23,7 @@ from kevolve.summary import Tally
 if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.judge.lease import Lease
+    from kevolve.search.policies.policy import Search
 
 SAME = ("operators", "languages", "seed", "lanes", "proposer", "policy")  # what makes a search the search it is
 LIMITS: tuple[str, ...] = get_args(Limit)
@@ -93,7 +94,8 @@ def environment_of(leases: Sequence[Lease], lineage: Lineage, name: str) -> dict
 def starting_programs(operator: str, lease: Lease, seeds: Sequence[str] = ("plain",)) -> list[Program]:
     """The programs that a search of `operator` starts from: those named in `seeds`, in the order of their names.
 
-    A seed that the operator does not have in any of the device's languages is left out, as long as there is one.
+    Those of `inductor` are generated (`generated_programs`), the others are files. A seed that the operator does not
+    have in any of the device's languages is left out, as long as there is one.
     """
     from kevolve.judge.landscape import LandscapeLease
     from kevolve.languages.registry import language
@@ -106,13 +108,36 @@ def starting_programs(operator: str, lease: Lease, seeds: Sequence[str] = ("plai
     folder = seeds_dir() / operator
     suffixes = {language(name).suffix: name for name in languages}
     files = sorted(path for path in folder.glob("*") if path.suffix in suffixes and path.stem in seeds)
-    if not files:
+    if not files and "inductor" not in seeds:
         wanted = " or ".join(f"{seeds[0]}{suffix}" for suffix in suffixes)
         raise UsageError(
             f"operators: {operator} has no starting program in {', '.join(languages)} ({folder}).\n"
             f"  Write the plainest right program there is to {folder / wanted}."
         )
     return [Program(operator, suffixes[path.suffix], path.read_text(), origin=_origin(path)) for path in files]
+
+
+def generated_programs(operator: str, lease: Lease, seeds: Sequence[str]) -> tuple[list[Program], dict[str, str]]:
+    """What torch.compile makes of the operator's baselines, if `seeds` has inductor; for the rest why there is none."""
+    if "inductor" not in seeds or given([operator]) or "triton" not in lease.languages:
+        return [], {}
+    from kevolve.languages.triton.inductor import programs_of
+
+    sources, left_out = programs_of(operator)
+    origin = {"proposer": "seed", "kind": "inductor"}
+    found = [
+        Program(operator, "triton", source, origin={**origin, "file": name})
+        for name, source in sorted(sources.items())
+    ]  # fmt: skip
+    return found, left_out
+
+
+def left_out(
+    searches: Iterable[Search], leases: Mapping[str, Lease], seeds: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """By operator which generated seeds there are none of, and why: for the record."""
+    reasons = {one.operator: generated_programs(one.operator, leases[one.device], seeds)[1] for one in searches}
+    return {operator: why for operator, why in reasons.items() if why}
 
 
 def _origin(path: Path) -> dict[str, str]:
