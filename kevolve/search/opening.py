@@ -125,11 +125,10 @@ def generated_programs(operator: str, lease: Lease, seeds: Sequence[str]) -> tup
 
     sources, left_out = programs_of(operator)
     origin = {"proposer": "seed", "kind": "inductor"}
-    found = [
-        Program(operator, "triton", source, origin={**origin, "file": name})
-        for name, source in sorted(sources.items())
-    ]  # fmt: skip
-    return found, left_out
+    programs = [
+        Program(operator, "triton", source, origin={**origin, "file": name}) for name, source in sorted(sources.items())
+    ]
+    return programs, left_out
 
 
 def left_out(

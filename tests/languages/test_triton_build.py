@@ -81,6 +81,13 @@ def test_what_the_device_cannot_launch_is_refused_by_name(monkeypatch):
     assert "shared memory" in refused.reason
 
 
+def test_a_block_that_no_registers_hold_is_refused_before_it_is_compiled(monkeypatch):
+    large = SUM.replace("ROWS = 32", "ROWS = 1024").replace("COLUMNS = 128", "COLUMNS = 1024")
+    refused = built(large, monkeypatch, "main", seconds=20.0)  # compiling it takes longer
+    assert isinstance(refused, Rejected)
+    assert "1048576 numbers in 128 threads" in refused.reason
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [

@@ -7,8 +7,10 @@ program ends up in the manifest as `error`.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
+import math
 import os
 import re
 import struct
@@ -19,6 +21,8 @@ from typing import Any
 
 _ADDRESS = 1 << 40  # where tensors without data seem to be
 _MOST_THREADS = 1024  # of a block, NVIDIA's and AMD's
+_MOST_NUMBERS = 512  # of a block for each thread: twice as many as it has registers for
+_WARPS = 4  # of a launch that does not say how many
 # Of the code object's metadata, version 5 (LLVM's user guide for the AMDGPU backend).
 _AMD_FIELDS = {
     "registers": "vgpr_count", "scalar_registers": "sgpr_count", "spilled_registers": "vgpr_spill_count",
@@ -203,6 +207,8 @@ def built(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     module = _program(source, folder)
     keys = dict.fromkeys(launch[0] for trace in traces for launch in trace if launch[0] is not None)
     kernels: list[dict[str, Any]] = []
+    for key in keys:
+        _refuse_too_large(source, key, request["targets"])
     for target in request["targets"]:
         for key in keys:
             binary, about = compiled(module, key, target)
@@ -210,6 +216,31 @@ def built(request: dict[str, Any], folder: Path) -> dict[str, Any]:
             (folder / f"{len(kernels)}.cubin").write_bytes(binary)
             kernels.append({"key": [key.kernel, key.arguments, key.options], **about})
     return {"kernels": kernels}
+
+
+def _refuse_too_large(source: str, key: Any, targets: list[dict[str, Any]]) -> None:
+    """Raises Refused for blocks of numbers that no registers hold: compiling those takes minutes, running them longer.
+
+    Only blocks whose size is in the text count, such as `tl.zeros((ROWS, COLUMNS), ...)`.
+    """
+    function = next(
+        node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == key.kernel
+    )
+    names = [argument.arg for argument in function.args.args]
+    sizes = {name: one[1] for name, one in zip(names, key.arguments, strict=True) if one[0] == "constexpr"}
+    warps = dict(key.options).get("num_warps", _WARPS)
+    threads = warps * min(target["triton"][2] for target in targets)
+    for call in ast.walk(function):
+        if not (isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.zeros", "tl.full") and call.args):
+            continue
+        shape = call.args[0].elts if isinstance(call.args[0], ast.Tuple | ast.List) else []
+        known = [sizes.get(one.id) if isinstance(one, ast.Name) else getattr(one, "value", None) for one in shape]
+        count = math.prod(size if type(size) is int else 0 for size in known)
+        if count > _MOST_NUMBERS * threads:
+            raise Refused(
+                f"{key.kernel} holds {ast.unparse(call.args[0])} = {count} numbers in {threads} threads, over"
+                f" {_MOST_NUMBERS} each, and a thread has 255 registers: smaller blocks or more warps"
+            )
 
 
 def _refuse_unlaunchable(key: Any, about: dict[str, Any], target: dict[str, Any]) -> None:
