@@ -1,7 +1,7 @@
 """A Triton program under edit: its constants, launches, loops, loads and stores by name, and how to change its text.
 
-No edit adds or removes one of these, so a name that counts them (`load.2` is the third load of the file) finds the same
-one after any other edit.
+Edits that rewrite a kernel come first; those after them neither add nor remove one of these, so a name that counts them
+(`load.2` is the third load of the rewritten text) finds the same one after any of those.
 """
 
 from __future__ import annotations
