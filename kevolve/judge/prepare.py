@@ -59,6 +59,8 @@ def prepare(
         return Fault("toolchain", f"the build could not run: {error}")
     if isinstance(built, BuildError):
         return Rejected("build", printable(built.reason), printable(built.detail, 4000))
+    if reason := built.facts.get("refused", ""):  # not by the build itself: the self-test's canaries do such things
+        return Rejected("build", reason)
     return built
 
 
