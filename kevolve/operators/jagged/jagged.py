@@ -153,16 +153,20 @@ class JaggedOperator(Operator):
                 pieces[a.name].append(given[a.name][rows if a.shape[0] == "total" else entries])
 
         fewest = max(_FEWEST_ENTRIES, len(calls))
-        first, *entries = torch.randint(1 << 30, (1 + max(_MOST_ENTRIES, fewest),), generator=rng).tolist()
-        for number, entry in enumerate(entries, 1):
-            call, b = (first + number) % len(calls), entry % calls[0][0].batch
-            start, end = calls[call][0].offsets[b : b + 2].tolist()
+        first, *numbers_drawn = torch.randint(1 << 30, (1 + max(_MOST_ENTRIES, fewest),), generator=rng).tolist()
+        for number, drawn in enumerate(numbers_drawn, 1):
+            call = (first + number) % len(calls)
+            offsets = calls[call][0].offsets
+            b = drawn % calls[call][0].batch
+            if number % 2 and taken < numbers and offsets[-1] > 0:  # by their rows: where the work is
+                b = int(torch.searchsorted(offsets, drawn % int(offsets[-1]), right=True)) - 1
+            start, end = offsets[b : b + 2].tolist()
             take(call, slice(start, end), slice(b, b + 1))
             ends.append(ends[-1] + end - start)
             taken += sum(pieces[a.name][-1].numel() for a in self._number_inputs())
             if taken >= numbers and number >= fewest:
                 break
-        offsets, batch = calls[call][0].offsets, len(ends) - 1
+        batch = len(ends) - 1
         take(call, slice(int(offsets[-1]), None), slice(0, 0))
         tensors = {name: torch.cat(found) for name, found in pieces.items()}
         given = {name: tensors.get(name, offsets.new_tensor(ends)) for name in calls[0][0].tensors}
