@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from kevolve.errors import UsageError
 from kevolve.program import Program
 from kevolve.propose.context.prompt import Prompt, Prompts, Task, task_of
 from kevolve.propose.desk import Call, Desk
 from kevolve.propose.llm.breaker import Breaker
+from kevolve.propose.llm.checking import refuse_unpriced
 from kevolve.propose.llm.failures import CallFailed
 from kevolve.propose.llm.models import Price, chosen, prices, shares
 from kevolve.propose.llm.retrieval import documents_of
@@ -47,13 +47,7 @@ class Llm:
         self._desk, budget = desk, desk.config.budget
         self._prompts = Prompts(self._settings, documents_of(desk.config))
         self._client = client = Client(self._settings, list(self._weights), self._prices)
-        unpriced = [model for model in self._weights if client.price(model) is None]
-        if budget.cost_usd is not None and unpriced:
-            raise UsageError(
-                f"budget.cost_usd={budget.cost_usd:g}: no price is known for {', '.join(unpriced)}. Type"
-                f" proposer.prices=[{unpriced[0]}@PROMPT/REPLY], in US dollars per million"
-                " tokens (0/0 for a server of your own)."
-            )
+        refuse_unpriced(desk.config, client, self._weights)
         self._spending = Spending(budget.tokens, budget.cost_usd, desk.tokens, desk.cost_usd)
 
     async def close(self) -> None:
