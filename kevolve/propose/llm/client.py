@@ -70,13 +70,13 @@ class Client:
         """None if nobody knows it."""
         return self._prices[model]
 
-    async def complete(self, model: str, messages: Messages) -> Reply:
-        """The model's reply. Raises CallFailed when the retries are used up or would not help."""
+    async def complete(self, model: str, messages: Messages, grammar: str = "") -> Reply:
+        """The model's reply, held by a grammar if there is one. CallFailed when no try helps."""
         wasted = [0, 0]
         for attempt in range(self._settings.retries + 1):
             try:
                 async with self._slots[model]:
-                    reply = await self._once(model, messages)
+                    reply = await self._once(model, messages, grammar)
             except CallFailed as failure:
                 wasted[0] += failure.prompt_tokens
                 wasted[1] += failure.reply_tokens
@@ -94,12 +94,12 @@ class Client:
         """Let go of connections."""
         await self._litellm.close_litellm_async_clients()
 
-    async def _once(self, model: str, messages: Messages) -> Reply:
+    async def _once(self, model: str, messages: Messages, grammar: str) -> Reply:
         heard = _Heard()
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
-                answer = await self._litellm.acompletion(model=model, messages=list(messages), **self._options())
+                answer = await self._litellm.acompletion(model=model, messages=list(messages), **self._options(grammar))
                 if self._settings.stream:
                     async for chunk in _prompt_pieces(answer, self._settings.stall_seconds):
                         heard.take(chunk, "delta")
@@ -115,7 +115,7 @@ class Client:
             raise failure from None
         return heard.reply(messages, time.monotonic() - started)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, grammar: str) -> dict[str, Any]:
         settings = self._settings
         options: dict[str, Any] = {
             "max_tokens": settings.reply_tokens,
@@ -132,6 +132,8 @@ class Client:
             options["api_key"] = self._key
         if settings.stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
+        if grammar:
+            options["extra_body"] = {"grammar": grammar}
         return options
 
 

@@ -11,6 +11,7 @@ from kevolve.propose.desk import Call, Desk
 from kevolve.propose.llm.breaker import Breaker
 from kevolve.propose.llm.checking import refuse_unpriced
 from kevolve.propose.llm.failures import CallFailed
+from kevolve.propose.llm.grammar import edits_of
 from kevolve.propose.llm.models import Price, chosen, prices, shares
 from kevolve.propose.llm.retrieval import documents_of
 from kevolve.propose.llm.spending import Spending
@@ -83,7 +84,7 @@ class Llm:
         parents = tuple(dict.fromkeys(program.id for program, _ in task.programs))
         return Proposal(Program(context.operator, task.language, read.source, parents, origin))
 
-    async def call(self, model: str, messages: Messages) -> tuple[Reply, float | None]:
+    async def call(self, model: str, messages: Messages, grammar: str) -> tuple[Reply, float | None]:
         """A reply and its cost (None where no price is known), with what it may take set aside before."""
         from kevolve.propose.llm.client import tokens_of
 
@@ -97,7 +98,7 @@ class Llm:
             self._spending.reserved(asked + most, cost(price, asked, most) or 0.0) as reserved,
         ):
             try:
-                reply = await self._client.complete(model, messages)
+                reply = await self._client.complete(model, messages, grammar)
             except CallFailed as failure:
                 wasted = failure.prompt_tokens + failure.reply_tokens
                 reserved.spend(wasted, cost(price, failure.prompt_tokens, failure.reply_tokens) or 0.0)
@@ -117,6 +118,12 @@ class Llm:
         """Store a call; returns its record."""
         return self._desk.record(context, call)
 
+    def grammar(self, prompt: Prompt, task: Task, context: Context) -> str:
+        """What replies are held by; empty where they are free."""
+        if not self._settings.grammar or task.is_rewrite:
+            return ""
+        return edits_of(prompt.shown, task.language, context.operator)
+
     def mend(self, reason: str) -> str:
         """See `Prompts.mend`."""
         return self._prompts.mend(reason)
@@ -128,6 +135,7 @@ class _Talk:
     def __init__(self, llm: Llm, model: str, task: Task, prompt: Prompt, context: Context) -> None:
         self._llm, self.model, self._task, self._prompt, self._context = llm, model, task, prompt, context
         self.calls: list[dict[str, Any]] = []
+        self._grammar = llm.grammar(prompt, task, context)
         system, user = prompt.system, prompt.request
         self._messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
@@ -147,7 +155,7 @@ class _Talk:
 
     async def _turn(self, purpose: str) -> tuple[str, Reading | Unusable]:
         try:
-            reply, cost_usd = await self._llm.call(self.model, self._messages)
+            reply, cost_usd = await self._llm.call(self.model, self._messages, self._grammar)
         except CallFailed as failure:
             tokens = (failure.prompt_tokens, failure.reply_tokens)
             lost = cost(self._llm.price(self.model), *tokens) if any(tokens) else 0.0
