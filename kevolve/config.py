@@ -146,6 +146,7 @@ class TrackingConfig:
     experiment: str | None = key(
         None, "the MLflow experiment that runs go to; null: kevolve-<experiment>, or kevolve for a run without one"
     )
+    traces: bool = key(False, "write each call of a model as an MLflow trace too: prompt, reply, tokens, cost")
 
 
 @dataclass
