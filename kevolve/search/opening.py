@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from kevolve.durable import write_atomically
 from kevolve.errors import UsageError
+from kevolve.languages.registry import language
 from kevolve.operators.custom.definition import Definition
 from kevolve.operators.custom.given import given
 from kevolve.paths import seeds_dir
@@ -98,7 +99,6 @@ def starting_programs(operator: str, lease: Lease, seeds: Sequence[str] = ("plai
     have in any of the device's languages is left out, as long as there is one.
     """
     from kevolve.judge.landscape import LandscapeLease
-    from kevolve.languages.registry import language
 
     if isinstance(lease, LandscapeLease):
         return lease.starting_programs(operator)
@@ -147,9 +147,14 @@ def _origin(path: Path) -> dict[str, str]:
 
 def _own_starting_program(definition: Definition, languages: Sequence[str]) -> Program:
     """The one that came with a user's operator, or was derived from its reference."""
-    if "cpp" not in languages or definition.program is None:
-        raise UsageError(f"{definition.where}: its starting program is C++, and the device takes {languages}.")
-    return Program(definition.name, "cpp", definition.program, origin={"proposer": "seed", "file": "operator.cpp"})
+    taken, name = ", ".join(languages), definition.language
+    if name not in languages or definition.program is None:
+        raise UsageError(
+            f"{definition.where}: its starting program is in {name}, and the device takes {taken}.\n"
+            f'  Write program = "FILE" in it, a plain program in {taken}.'
+        )
+    origin = {"proposer": "seed", "file": f"operator{language(name).suffix}"}
+    return Program(definition.name, name, definition.program, origin=origin)
 
 
 def write_config(folder: Path, config: Config) -> None:

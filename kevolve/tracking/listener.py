@@ -134,10 +134,13 @@ class Tracking(Listener):
     def _finish(self, summary: Summary) -> None:
         from kevolve.report.findings.history import read_history
         from kevolve.tracking.results import log_results
+        from kevolve.tracking.traces import log_traces
 
         store = self._write_metrics()
         history = read_history(Path(self.config.runs_dir) / summary.name)
         log_results(store, history)
+        if self.config.tracking.traces:
+            log_traces(store, history.folder)
         store.end(STATUS.get(summary.stopped, "FAILED"), self._last)
 
 

@@ -1,5 +1,6 @@
-"""What the llm proposer costs the search: the time to write a request late in a run, and how busy the device is kept
-while models take seconds to answer. The models are a scripted server over HTTP, the judge sleeps for half a second.
+"""What the llm proposer costs the search: the time to write a request late in a run, how busy the device is kept while
+models take seconds to answer, and what is made of a small model's malformed replies. The models that are waited for
+are a scripted server over HTTP, the judge sleeps for half a second.
 
     python tests/bench/llm.py [--programs 5000] [--lanes 64] [--latency 2.0] [--judged 80]
 """
@@ -64,8 +65,20 @@ def main() -> None:
             print(server.base, flush=True)
             sys.stdin.read()  # until the bench is done with it
         return
+    parsing()
     assembling(arguments.programs)
     busy(arguments.lanes, arguments.latency, arguments.judged)
+
+
+def parsing() -> None:
+    """What the parser makes of the replies that are kept (tests/propose/replies)."""
+    from real_replies import tally
+
+    found = tally()
+    print(
+        f"{found.replies} real malformed replies, {found.cut_off} of them cut off: a person could use {found.usable},"
+        f" {found.recovered} are recovered, {found.mistaken} more are taken for programs"
+    )
 
 
 def assembling(count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +40,12 @@ def test_nothing_for_another_device_or_language_is_picked(library: Library) -> N
     for one in library.pick(need, 10**6):
         assert not one.document.devices or "cpu" in one.document.devices
         assert "triton" not in one.document.languages
+
+
+@pytest.mark.parametrize(("language", "tags"), [("cpp", {"cpp"}), ("triton", set()), ("opencl", set()), ("", {"cpp"})])
+def test_code_in_another_language_is_left_out(library: Library, language: str, tags: set[str]) -> None:
+    texts = [one.text for one in library.pick(Need("my-chip", language, "", tuple(CONCERNS)), 10**6)]
+    assert {tag for text in texts for tag in re.findall(r"^```(\w+)$", text, re.MULTILINE)} == tags
 
 
 def test_a_chip_gets_its_own_documents_and_those_of_its_kind(library: Library) -> None:

@@ -13,3 +13,4 @@ def make_inputs(rng, rows, dim):
 
 workloads = [{"rows": 2000, "dim": 512}, {"rows": 63, "dim": 127, "role": "adversarial", "name": "odd"}]
 baselines = {"eager": reference}
+program = "row_sums.cl"

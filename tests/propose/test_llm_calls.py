@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from kevolve.errors import UsageError
 from kevolve.propose.llm import client as client_room
 from kevolve.propose.llm.client import Client, Reply
 from kevolve.propose.llm.failures import CallFailed
+from kevolve.propose.llm.keys import VARIABLES
 from kevolve.propose.llm.models import Price, prices, shares
 
 LONG = "// a line of a program\n" * 40
@@ -139,8 +141,24 @@ def test_prices_and_shares_are_read_or_refused() -> None:
 
 
 def test_a_key_that_is_missing_is_named_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(UsageError, match=r"the environment lacks OPENAI_API_KEY. Type export OPENAI_API_KEY="):
         Client(ProposerConfig(), ["openai/gpt-4o-mini"], {})
+    with pytest.raises(UsageError, match=r"the environment lacks AZURE_API_BASE, AZURE_API_VERSION, AZURE_API_KEY"):
+        Client(ProposerConfig(), ["azure/gpt-4o-mini"], {})
     with pytest.raises(UsageError, match="key_variable=NOT_SET_HERE: the environment has no such variable"):
         Client(ProposerConfig(key_variable="NOT_SET_HERE"), ["openai/gpt-4o-mini"], {})
+
+
+def test_what_is_known_of_keys_without_litellm_is_what_litellm_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    import litellm
+
+    for name in itertools.chain(*VARIABLES.values()):
+        monkeypatch.delenv(name, raising=False)
+    for provider, names in VARIABLES.items():
+        asked = litellm.validate_environment(model=f"{provider}/model")
+        assert set(asked["missing_keys"]) <= set(names), provider
+        for name in names:
+            with monkeypatch.context() as one:
+                one.setenv(name, "a key")
+                assert litellm.validate_environment(model=f"{provider}/model")["keys_in_environment"], name

@@ -5,7 +5,6 @@ and nothing about how good any model is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +13,13 @@ from typing import Any
 import pytest
 from llm_runs import HERE, events_of, wanted
 from scripted_server import Answer, serving
+from this_machine import Here
 
 from kevolve.config import PolicyConfig
 from kevolve.devices.cpu import Cpu
-from kevolve.judge.lease import Survey
-from kevolve.languages.language import Built
 from kevolve.operators.custom.definition import read_definition
 from kevolve.operators.custom.given import give
-from kevolve.program import Program
 from kevolve.search.evolution import evolve
-from kevolve.verdict import Fault, Judgement, Key, Rejected
 from tests.corpora import Bench
 
 OPERATOR = """
@@ -89,36 +85,6 @@ def _first(prompt: str) -> str:
     return prompt.split("# Program\n", 1)[1].split("```")[1]
 
 
-class Here:
-    """This machine's judge in this process, as a lease."""
-
-    languages = ("cpp",)
-    exclusive = True
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.device = bench.judge.device.key
-        self.environment: dict[str, Any] = {"sandbox": bench.judge.tier.name}
-
-    def key(self, program: Program) -> Key:
-        return self.bench.judge.key(program)
-
-    async def survey(self, operator: str, seed: int) -> Survey:
-        workloads = self.bench.judge.operator(operator).workloads
-        return Survey(operator, self.device, {workload.name: {"eager": 1.0} for workload in workloads})
-
-    async def prepare(self, program: Program) -> Built | Rejected | Fault:
-        return await asyncio.to_thread(self.bench.judge.prepare, program)
-
-    async def measure(
-        self, program: Program, built: Built, survey: Survey, seed: int, *, confirm: bool = False, to_beat: float = 0.0
-    ) -> Judgement:
-        return self.bench.judge.measure(program, built, survey, seed, to_beat=to_beat)
-
-    async def close(self) -> None:
-        """The bench is the test's."""
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Here]:
     file = tmp_path / "weighted_sum.py"
@@ -126,7 +92,7 @@ def here(tmp_path: Path) -> Iterator[Here]:
     file.with_suffix(".cpp").write_text(PROGRAM)
     give([read_definition(file)])
     bench = Bench(Cpu())
-    yield Here(bench)
+    yield Here(bench.judge)
     bench.close()
 
 

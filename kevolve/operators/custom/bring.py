@@ -33,8 +33,8 @@ def bring(config: Config) -> Definition | None:
         definition = next(iter(given([name])), None)  # from a library call
     if definition is not None:
         give([definition])
-        if config.device.name == "auto":
-            config.device.name = "cpu"  # its starting program is C++
+        if config.device.name == "auto" and definition.language == "cpp":
+            config.device.name = "cpu"  # which its starting program is for
     return definition
 
 

@@ -14,7 +14,7 @@ import re
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,8 +41,9 @@ _CPP_WORDS = frozenset(
 class Definition:
     """One operator. `content` is the file's text (`source`) or what cloudpickle made of functions (`pickle`).
 
-    `program` is the C++ program that a search starts from, if one was given; `where` names the file in messages.
-    `facts` is what has been found out by running it, so that it is found out once and is the same everywhere.
+    `program` is the program that a search starts from, if one was given, and `language` what it is in; `where` names
+    the file in messages. `facts` is what has been found out by running it, so that it is found
+    out once and is the same everywhere.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Definition:
     where: str
     program: str | None = None
     facts: Facts | None = None
+    language: str = "cpp"
 
     @property
     def digest(self) -> str:
@@ -58,17 +60,22 @@ class Definition:
         return hashlib.sha256(self.content).hexdigest()
 
     def keep(self, folder: Path) -> None:
-        """Write the definition and its starting program into a run's folder: `operator.py` and `operator.cpp`."""
+        """Write the definition and its starting program into a run's folder: `operator.py` and `operator.cpp`, say."""
         suffix = next(suffix for suffix, kind in SUFFIXES.items() if kind == self.kind)
         write_atomically(folder / f"operator{suffix}", self.content)
         if self.program is not None:
-            write_atomically(folder / "operator.cpp", self.program.encode())
+            write_atomically(folder / f"operator{_suffix(self.language)}", self.program.encode())
 
 
 def kept(folder: Path, name: str) -> Definition | None:
     """The definition that a run's folder holds; None if its operators are kevolve's own."""
     file = kept_file(folder)
-    return None if file is None else read_definition(file, name)
+    if file is None:
+        return None
+    beside = next((path for path in folder.glob("operator.*") if path.suffix not in SUFFIXES), None)
+    if beside is None:
+        return read_definition(file, name)
+    return replace(read_definition(file, name, is_copy=True), program=beside.read_text(), language=_language(beside))
 
 
 def kept_file(folder: Path) -> Path | None:
@@ -77,10 +84,11 @@ def kept_file(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def read_definition(path: Path, name: str | None = None) -> Definition:
+def read_definition(path: Path, name: str | None = None, *, is_copy: bool = False) -> Definition:
     """The operator in a file. `name` is what a run calls it, otherwise the file's `name`, otherwise its stem.
 
-    UsageError if the file cannot be read or parsed, or lacks something. Nothing of it is run.
+    A run's copy does not know where the starting program is. UsageError if the file cannot be read or parsed, or lacks
+    something. Nothing of it is run.
     """
     kind = SUFFIXES.get(path.suffix)
     if kind is None:
@@ -94,10 +102,11 @@ def read_definition(path: Path, name: str | None = None) -> Definition:
     if kind == "pickle":
         return Definition(name or path.stem, kind, content, str(path), program)
     literals = _literals(path, content)
-    if "program" in literals:
-        program = _program(literals["program"], path)
+    language = "cpp"
+    if "program" in literals and not is_copy:
+        program, language = _program(literals["program"], path)
     chosen = name or literals.get("name") or path.stem
-    return Definition(checked_name(chosen, str(path)), kind, content, str(path), program)
+    return Definition(checked_name(chosen, str(path)), kind, content, str(path), program, language=language)
 
 
 def pickled(functions: Mapping[str, Any], name: str, program: str | None, where: str = "kevolve.evolve") -> Definition:
@@ -172,13 +181,13 @@ def _names(node: ast.stmt) -> Iterator[str]:
             )
 
 
-def _program(text: str, path: Path) -> str:
-    """The text of a `program`: as it stands if it has several lines, otherwise that of the file it names."""
+def _program(text: str, path: Path) -> tuple[str, str]:
+    """The text and language of a `program`: C++ as it stands if it has several lines, otherwise the file it names."""
     if "\n" in text:
-        return text
+        return text, "cpp"
     file = path.parent / text
     try:
-        return file.read_text()
+        return file.read_text(), _language(file)
     except OSError as error:
         raise UsageError(
             f"operator_file={path}: program names {file}, which cannot be read ({error.strerror})."
@@ -187,7 +196,27 @@ def _program(text: str, path: Path) -> str:
 
 def given_program(program: str | Path | None) -> str | None:
     """The same for a library call, relative to the working directory."""
-    return None if program is None else _program(str(program), Path("evolve.py"))
+    return None if program is None else _program(str(program), Path("evolve.py"))[0]
+
+
+def _language(file: Path) -> str:
+    """The language of a starting program, by its file's name."""
+    if file.suffix == ".cpp":
+        return "cpp"
+    from kevolve.languages.registry import language_of
+
+    name = language_of(file.suffix).name
+    if name == "triton":
+        raise UsageError(f"{file}: operators of your own start from C++, or from a language that a package brings.")
+    return name
+
+
+def _suffix(name: str) -> str:
+    if name == "cpp":
+        return ".cpp"
+    from kevolve.languages.registry import language
+
+    return language(name).suffix
 
 
 @contextmanager

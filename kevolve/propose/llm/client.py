@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kevolve.errors import UsageError
 from kevolve.propose.context.fitting import CHARACTERS_PER_TOKEN
 from kevolve.propose.llm.failures import CallFailed, failure_of
+from kevolve.propose.llm.keys import check_keys, key_of, missing
 from kevolve.propose.llm.models import MILLION, Price
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class Client:
     def __init__(self, settings: ProposerConfig, models: Sequence[str], prices: Mapping[str, Price]) -> None:
         self._settings = settings
         self._litellm = _litellm()
-        self._key = _key(settings)
-        if self._key is None and settings.api_base is None:
-            _check_keys(self._litellm, models)
+        self._key = key_of(settings)
+        for model in check_keys(settings, models):
+            _ask_for_keys(self._litellm, model)
         self._slots = {model: asyncio.Semaphore(settings.concurrency) for model in models}
         self._prices = {model: prices.get(model) or _known_price(self._litellm, model) for model in models}
 
@@ -69,13 +70,13 @@ class Client:
         """None if nobody knows it."""
         return self._prices[model]
 
-    async def complete(self, model: str, messages: Messages) -> Reply:
-        """The model's reply. Raises CallFailed when the retries are used up or would not help."""
+    async def complete(self, model: str, messages: Messages, grammar: str = "") -> Reply:
+        """The model's reply, held by a grammar if there is one. CallFailed when no try helps."""
         wasted = [0, 0]
         for attempt in range(self._settings.retries + 1):
             try:
                 async with self._slots[model]:
-                    reply = await self._once(model, messages)
+                    reply = await self._once(model, messages, grammar)
             except CallFailed as failure:
                 wasted[0] += failure.prompt_tokens
                 wasted[1] += failure.reply_tokens
@@ -93,12 +94,12 @@ class Client:
         """Let go of connections."""
         await self._litellm.close_litellm_async_clients()
 
-    async def _once(self, model: str, messages: Messages) -> Reply:
+    async def _once(self, model: str, messages: Messages, grammar: str) -> Reply:
         heard = _Heard()
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
-                answer = await self._litellm.acompletion(model=model, messages=list(messages), **self._options())
+                answer = await self._litellm.acompletion(model=model, messages=list(messages), **self._options(grammar))
                 if self._settings.stream:
                     async for chunk in _prompt_pieces(answer, self._settings.stall_seconds):
                         heard.take(chunk, "delta")
@@ -114,7 +115,7 @@ class Client:
             raise failure from None
         return heard.reply(messages, time.monotonic() - started)
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self, grammar: str) -> dict[str, Any]:
         settings = self._settings
         options: dict[str, Any] = {
             "max_tokens": settings.reply_tokens,
@@ -131,6 +132,8 @@ class Client:
             options["api_key"] = self._key
         if settings.stream:
             options |= {"stream": True, "stream_options": {"include_usage": True}}
+        if grammar:
+            options["extra_body"] = {"grammar": grammar}
         return options
 
 
@@ -202,28 +205,10 @@ def _litellm() -> ModuleType:
     return module
 
 
-def _key(settings: ProposerConfig) -> str | None:
-    """The key, if litellm does not find it by itself. UsageError if a variable that was named is not set."""
-    if settings.key_variable is not None:
-        if settings.key_variable not in os.environ:
-            raise UsageError(
-                f"proposer.key_variable={settings.key_variable}: the environment has no such variable.\n"
-                f"  Type export {settings.key_variable}=..., then the command again."
-            )
-        return os.environ[settings.key_variable]
-    # OpenAI's client refuses to be made without a key; a server of one's own seldom wants one.
-    return "none" if settings.api_base is not None and "OPENAI_API_KEY" not in os.environ else None
-
-
-def _check_keys(litellm: ModuleType, models: Sequence[str]) -> None:
-    """UsageError if litellm knows which variables a model's provider wants, and they are not set."""
-    for model in models:
-        missing = litellm.validate_environment(model=model).get("missing_keys") or ()
-        if missing:
-            raise UsageError(
-                f"{model}: the environment lacks {', '.join(missing)}. Type export {missing[0]}=..., then the command"
-                " again.\n  For a server of your own: proposer.api_base=http://HOST:PORT/v1. Keys are never stored."
-            )
+def _ask_for_keys(litellm: ModuleType, model: str) -> None:
+    """UsageError if litellm knows which variables the model's provider wants, and they are not set."""
+    if lacking := litellm.validate_environment(model=model).get("missing_keys"):
+        raise missing(model, lacking)
 
 
 def _known_price(litellm: ModuleType, model: str) -> Price | None:

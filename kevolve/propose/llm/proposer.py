@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from kevolve.errors import UsageError
 from kevolve.program import Program
 from kevolve.propose.context.prompt import Prompt, Prompts, Task, task_of
 from kevolve.propose.desk import Call, Desk
 from kevolve.propose.llm.breaker import Breaker
+from kevolve.propose.llm.checking import refuse_unpriced
 from kevolve.propose.llm.failures import CallFailed
+from kevolve.propose.llm.grammar import edits_of
 from kevolve.propose.llm.models import Price, chosen, prices, shares
 from kevolve.propose.llm.retrieval import documents_of
 from kevolve.propose.llm.spending import Spending
@@ -47,13 +48,7 @@ class Llm:
         self._desk, budget = desk, desk.config.budget
         self._prompts = Prompts(self._settings, documents_of(desk.config))
         self._client = client = Client(self._settings, list(self._weights), self._prices)
-        unpriced = [model for model in self._weights if client.price(model) is None]
-        if budget.cost_usd is not None and unpriced:
-            raise UsageError(
-                f"budget.cost_usd={budget.cost_usd:g}: no price is known for {', '.join(unpriced)}. Type"
-                f" proposer.prices=[{unpriced[0]}@PROMPT/REPLY], in US dollars per million"
-                " tokens (0/0 for a server of your own)."
-            )
+        refuse_unpriced(desk.config, client, self._weights)
         self._spending = Spending(budget.tokens, budget.cost_usd, desk.tokens, desk.cost_usd)
 
     async def close(self) -> None:
@@ -89,7 +84,7 @@ class Llm:
         parents = tuple(dict.fromkeys(program.id for program, _ in task.programs))
         return Proposal(Program(context.operator, task.language, read.source, parents, origin))
 
-    async def call(self, model: str, messages: Messages) -> tuple[Reply, float | None]:
+    async def call(self, model: str, messages: Messages, grammar: str) -> tuple[Reply, float | None]:
         """A reply and its cost (None where no price is known), with what it may take set aside before."""
         from kevolve.propose.llm.client import tokens_of
 
@@ -103,7 +98,7 @@ class Llm:
             self._spending.reserved(asked + most, cost(price, asked, most) or 0.0) as reserved,
         ):
             try:
-                reply = await self._client.complete(model, messages)
+                reply = await self._client.complete(model, messages, grammar)
             except CallFailed as failure:
                 wasted = failure.prompt_tokens + failure.reply_tokens
                 reserved.spend(wasted, cost(price, failure.prompt_tokens, failure.reply_tokens) or 0.0)
@@ -123,6 +118,12 @@ class Llm:
         """Store a call; returns its record."""
         return self._desk.record(context, call)
 
+    def grammar(self, prompt: Prompt, task: Task, context: Context) -> str:
+        """What replies are held by; empty where they are free."""
+        if not self._settings.grammar or task.is_rewrite:
+            return ""
+        return edits_of(prompt.shown, task.language, context.operator)
+
     def mend(self, reason: str) -> str:
         """See `Prompts.mend`."""
         return self._prompts.mend(reason)
@@ -134,6 +135,7 @@ class _Talk:
     def __init__(self, llm: Llm, model: str, task: Task, prompt: Prompt, context: Context) -> None:
         self._llm, self.model, self._task, self._prompt, self._context = llm, model, task, prompt, context
         self.calls: list[dict[str, Any]] = []
+        self._grammar = llm.grammar(prompt, task, context)
         system, user = prompt.system, prompt.request
         self._messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
@@ -153,7 +155,7 @@ class _Talk:
 
     async def _turn(self, purpose: str) -> tuple[str, Reading | Unusable]:
         try:
-            reply, cost_usd = await self._llm.call(self.model, self._messages)
+            reply, cost_usd = await self._llm.call(self.model, self._messages, self._grammar)
         except CallFailed as failure:
             tokens = (failure.prompt_tokens, failure.reply_tokens)
             lost = cost(self._llm.price(self.model), *tokens) if any(tokens) else 0.0
