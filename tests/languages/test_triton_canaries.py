@@ -17,6 +17,7 @@ from kevolve.judge.selftest import NAME, canaries, canary_operator, joined
 from kevolve.languages.language import Built, Target
 from kevolve.languages.triton import compiling, host
 from kevolve.languages.triton.build import VARIANT, Triton, calls
+from kevolve.operators.custom.given import forget
 from kevolve.program import Program
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -36,7 +37,9 @@ ALWAYS = {
 
 @pytest.fixture(scope="module")
 def operator():
-    return canary_operator("triton", "")
+    """Known to this process only for as long as these tests run: others take every operator that there is."""
+    yield canary_operator("triton", "")
+    forget(NAME)
 
 
 def test_every_canary_is_honest_or_cheats_as_it_says(tmp_path: Path) -> None:

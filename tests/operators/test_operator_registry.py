@@ -138,6 +138,7 @@ def test_a_version_covers_the_modules_that_an_operator_builds_on():
         for module in _foundations("kevolve.operators.jagged.jagged_sum")
     }
     assert names == {
+        "jagged.gathered",
         "operator",
         "checks",
         "inputs",

@@ -97,10 +97,10 @@ def test_a_stream_that_breaks_is_no_reply_but_what_came_is_charged(fault: str, t
 
 def test_a_server_that_never_answers_is_given_up() -> None:
     started = time.monotonic()
-    found, _ = one(in_turn(Answer(LONG, delay=20)), timeout_seconds=0.4)
+    found, _ = one(in_turn(Answer(LONG, delay=120)), timeout_seconds=0.4)
     assert isinstance(found, CallFailed)
     assert found.is_passing
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     found = called(settings("http://127.0.0.1:9/v1"))[0]
     assert isinstance(found, CallFailed)
     assert found.is_passing, "a server that is not up yet may be in a while"

@@ -22,6 +22,12 @@ def give(definitions: Iterable[Definition]) -> None:
         _given[definition.name] = definition
 
 
+def forget(name: str) -> None:
+    """Make an operator unknown here again."""
+    _given.pop(name, None)
+    _loaded.pop(name, None)
+
+
 def given(names: Iterable[str] | None = None) -> tuple[Definition, ...]:
     """The definitions of the operators that are called `names` (or of all), for another process to be given."""
     wanted = _given if names is None else names
