@@ -26,8 +26,10 @@ _CODE_BEGINS = {
     ),
 }
 # Where the entry point is defined, not called.
+_C_FUNCTION = r"\b(?!return\b)\w+\s+{entry}\s*\([^;{{]*\)[^;{{}}]*\{{"
 _DEFINED = {
-    "cpp": r"\b(?!return\b)\w+\s+{entry}\s*\([^;{{]*\)[^;{{}}]*\{{",
+    "cpp": _C_FUNCTION,
+    "cuda": _C_FUNCTION,
     "triton": r"^def\s+{entry}\s*\([^;{{]*\)[^;\n]*:",
     "": r"\b{entry}\s*\([^;{{]*\)[^;]*[{{:]",
 }

@@ -206,7 +206,7 @@ def _language(file: Path) -> str:
     from kevolve.languages.registry import language_of
 
     name = language_of(file.suffix).name
-    if name == "triton":
+    if name in ("triton", "cuda"):
         raise UsageError(f"{file}: operators of your own start from C++, or from a language that a package brings.")
     return name
 

@@ -129,3 +129,20 @@ def test_inputs_are_drawn_on_the_cpu_for_a_device_where_they_cannot_be_drawn() -
     assert inputs.x.device.type == "meta"
     assert inputs.x.shape == (40, 70)
     assert not made.draws_on_device
+
+
+def test_a_starting_program_in_another_file_is_in_the_copy_that_a_resume_reads(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f'import torch\n{MASKED}\nprogram = "elsewhere.cpp"\n')
+    (tmp_path / "elsewhere.cpp").write_text("// plain\n")
+    found = read_definition(file)
+    run = tmp_path / "run"
+    run.mkdir()
+    found.keep(run)
+    copy = kept(run, "mine")
+    assert copy is not None
+    assert (copy.program, copy.language) == ("// plain\n", "cpp")
+    file.write_text(file.read_text().replace("elsewhere.cpp", "elsewhere.cu"))
+    (tmp_path / "elsewhere.cu").write_text("// plain\n")
+    with pytest.raises(UsageError, match="start from C\\+\\+, or from a language that a package brings"):
+        read_definition(file)
