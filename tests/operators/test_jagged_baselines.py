@@ -6,6 +6,7 @@ import functools
 import inspect
 
 import pytest
+import torch
 from operator_cases import OPERATORS, drawn, names, operator_named
 
 from kevolve.operators.jagged.forms import has_fbgemm
@@ -187,3 +188,29 @@ def test_a_missing_fbgemm_is_simply_absent(operator, monkeypatch):
     monkeypatch.setattr(module, "has_fbgemm", lambda: False)
     assert any(name.startswith("fbgemm") for name in baselines) == has_fbgemm()
     assert not any(name.startswith("fbgemm") for name in operator_named(operator).baselines("cpu"))
+
+
+@pytest.mark.parametrize("operator", ["jagged_to_padded_dense", "dense_to_jagged", "jagged_softmax"])
+def test_on_a_gpu_a_form_is_compiled_for_each_set_of_sizes_but_not_for_each_number_of_rows(operator, monkeypatch):
+    from kevolve.operators.jagged import forms
+
+    graphs = []
+
+    def compile_nothing(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compile = torch.compile
+    monkeypatch.setattr(forms, "has_dear_divisions", lambda device: True)
+    monkeypatch.setattr(torch, "compile", lambda form, **options: compile(form, backend=compile_nothing, **options))
+    forms.compiled.cache_clear()
+    operator = operator_named(operator)
+    baseline = operator.baselines("cpu")["compiled_gather"]
+    workloads = {w.name: w for w in operator.workloads}
+    for count, name in enumerate(["main", "narrow"], start=1):
+        for seed in range(4):
+            inputs = operator.make_inputs(workloads[name], torch.Generator().manual_seed(seed))
+            out = baseline(inputs)
+            assert operator.check(workloads[name], out, operator.oracle(inputs), inputs) is None
+        assert len(graphs) <= 2 * count, "one for the sizes, one more where a number turned out to change"
+    forms.compiled.cache_clear()
