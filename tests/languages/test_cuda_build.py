@@ -142,3 +142,11 @@ def test_a_variable_is_refused_only_where_it_is_used(monkeypatch):
     refused = built(unused.replace("float sum = 0.0f;", "float sum = kept++;"), monkeypatch, "main")
     assert isinstance(refused, Rejected)
     assert "kept keeps its value between calls" in refused.reason
+
+
+def test_the_compilers_own_tables_are_no_state_unless_a_program_could_name_them(monkeypatch):
+    with_sine = SUM.replace("float sum = 0.0f;", "float sum = sinf(float(dim) * 1.0e9f) * 0.0f;")
+    assert isinstance(built(with_sine, monkeypatch, "main"), Built)
+    named = with_sine.replace("constexpr int ROWS", "#define PASTED(a, b) a##b\nconstexpr int ROWS")
+    verdict = built(named, monkeypatch, "main")
+    assert isinstance(verdict, Built) or "keeps its value" in verdict.reason  # where the table is in constant memory

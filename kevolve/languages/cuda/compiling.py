@@ -30,6 +30,8 @@ _LAUNCH = re.compile(
     r'function "KevolveLaunch<Parameters\.\.\.>::operator\(\) \[with Parameters=<(.*?)>\]" cannot be called .*list'
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TABLES = ("__cudart_i2opi_f", "__cudart_i2opi_d", "__cudart_sin_cos_coeffs")  # of sinf, sin and their like
+_MAY_NAME = re.compile(r"cudart|##|%:%:|\basm\b|__asm")
 _CLOCKS = re.compile(r"%(?:clock\w*|globaltimer\w*|pm\d+\w*)")
 _REGISTERS, _REGISTERS_AT_ONCE, _WARP = 65536, 8, 32  # of a multiprocessor, and how they are given out to threads
 
@@ -124,7 +126,7 @@ def compiled(
             f"does not compile with VALUE and INDEX of {variant.name}: {nvrtc.first_error(said)}", said[:4000]
         ) from error
     cubin = cubins.Cubin(found.cubin)
-    _refuse_what_stays(cubin, found.ptx)
+    _refuse_what_stays(cubin, found.ptx, request["source"])
     about = {}
     for kernel in kernels:
         lowered = found.names[kernel]
@@ -135,14 +137,15 @@ def compiled(
     return found.cubin, about
 
 
-def _refuse_what_stays(cubin: Any, ptx: str) -> None:
+def _refuse_what_stays(cubin: Any, ptx: str, source: str) -> None:
     """Raises Refused for what outlives a launch, or looks at more than the program was given."""
     if wanted := cubin.wanted():
         raise Refused(f"a kernel may not print, allocate, assert or launch: it calls {', '.join(wanted)[:200]}")
     # A constant whose number alone is used has memory, too: its name is declared and stands nowhere else. What inline
     # PTX declares in a function has another name in the cubin, one with a dollar.
     words = Counter(re.findall(r"[\w$]+", _COMMENT.sub(" ", ptx)))
-    if state := [name for name in cubin.variables() if words[name] != 1 or "$" in name]:
+    own = _TABLES if not _MAY_NAME.search(source) else ()  # the compiler's: what cannot name them cannot write them
+    if state := [name for name in cubin.variables() if name not in own and (words[name] != 1 or "$" in name)]:
         raise Refused(
             f"{', '.join(state)[:200]} keeps its value between calls: a table is __constant__, scratch memory comes"
             " from workspace<T>(count)"
