@@ -59,7 +59,8 @@ def prepare(
         return Fault("toolchain", f"the build could not run: {error}")
     if isinstance(built, BuildError):
         return Rejected("build", printable(built.reason), printable(built.detail, 4000))
-    if reason := built.facts.get("refused", ""):  # not by the build itself: the self-test's canaries do such things
+    # Not refused by the build itself: the self-test's canaries do such things.
+    if isinstance(built, Built) and (reason := built.facts.get("refused", "")):
         return Rejected("build", reason)
     return built
 

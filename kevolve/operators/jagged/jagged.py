@@ -241,11 +241,10 @@ def owners(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
 def sum_error(terms: torch.Tensor) -> torch.Tensor:
     """What a float32 sum of that many terms in any order loses, as a share of the sum of their magnitudes.
 
-    n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to 0.6 sqrt(n)
-    roundoffs of that sum, as a standard deviation. The largest of a hundred million such errors, as a GPU's workloads
-    have them, lies nearly six of those out: 4 sqrt(n) is allowed, and never more than a 4,096th of the sum.
+    n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to about
+    sqrt(n) roundoffs of that sum; twice that is allowed, and never more than a 4,096th of it.
     """
-    return (4 * FLOAT32_ROUNDOFF * terms.double().sqrt()).clamp_(max=2.0**-12)
+    return (2 * FLOAT32_ROUNDOFF * terms.double().sqrt()).clamp_(max=2.0**-12)
 
 
 def bytes_moved(inputs: Inputs, numbers: int) -> int:
