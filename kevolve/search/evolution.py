@@ -235,18 +235,36 @@ class Driver:
         return loss
 
     async def judge_starting_programs(self) -> None:
-        """Survey every search's baselines, judge its starting programs and tell them to every island."""
-        for search, programs in self.starting.items():
-            for program in programs:
-                self.steps.begin(search, program)
-            await self.survey(search)
-            for step in self.lineage.state(search).starting.values():
+        """Survey every search's baselines, judge its starting programs and tell them to every island.
+
+        Where builds spoil no timing a search's programs are built side by side, while those of the one before are
+        measured; not beside a survey, whose times serve for long.
+        """
+        is_apart = not any(lease.exclusive for lease in self.leases.values())
+        try:
+            for place, search in enumerate(searches := list(self.starting)):
+                await self.steps.end_builds()
+                await self.judge_starting(search, searches[place : place + 2] if is_apart else ())
                 if self.stopping.reason is not None:
                     return
-                ready = await self.steps.develop(step)
-                if ready is not None:
-                    await self.steps.measure(step, ready)
-                await self.steps.tell(step)
+        finally:
+            await self.steps.end_builds(cancel=True)
+
+    async def judge_starting(self, search: Search, ahead: Sequence[Search]) -> None:
+        """The starting programs of one search, those of others built ahead."""
+        for program in self.starting[search]:
+            self.steps.begin(search, program)
+        await self.survey(search)
+        for other in ahead:
+            for program in self.starting[other]:
+                self.steps.build_ahead(other, program)
+        for step in self.lineage.state(search).starting.values():
+            if self.stopping.reason is not None:
+                return
+            ready = await self.steps.develop(step)
+            if ready is not None:
+                await self.steps.measure(step, ready)
+            await self.steps.tell(step)
 
     async def survey(self, search: Search) -> None:
         """Time the baselines, unless that is known."""

@@ -52,8 +52,17 @@ def seed_of(run_seed: int, *names: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
 
 
-async def prepare(lease: Lease, lineage: Lineage, search: Search, program: Program) -> Ready | Settled:
-    """Screen and build `program`, unless its verdict is known. Uses a core, and never the device."""
+async def prepare(
+    lease: Lease,
+    lineage: Lineage,
+    search: Search,
+    program: Program,
+    building: Awaitable[Built | Rejected | Fault] | None = None,
+) -> Ready | Settled:
+    """Screen and build `program`, unless its verdict is known. Uses a core, and never the device.
+
+    `building` is its build, if that has begun.
+    """
     key = lease.key(program)
     known = lineage.known(search, key)
     if known is not None:
@@ -61,7 +70,7 @@ async def prepare(lease: Lease, lineage: Lineage, search: Search, program: Progr
     twin = lineage.same_but_for_names(search, key, program)
     if twin is not None:
         return Settled(replace(twin, key=key), reused=True)
-    outcome = await build(lease, program)
+    outcome = await (building or build(lease, program))
     if isinstance(outcome, Rejected | Fault):
         return Settled(Judgement(key, outcome))
     return equal(lease, lineage, search, program, outcome) or Ready(program, outcome)

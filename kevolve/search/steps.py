@@ -6,6 +6,7 @@ there is to resuming: an open step is simply taken up again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,13 @@ from kevolve.propose.history import history_of
 from kevolve.propose.proposer import Context, Refusal, Request, Resident
 from kevolve.search.behaviour import likeness, niche_of
 from kevolve.search.confirmation import judgement_record
-from kevolve.search.judging import Ready, Settled, equal, measure, prepare, seed_of
+from kevolve.search.judging import Ready, Settled, build, equal, measure, prepare, seed_of
 from kevolve.search.proposing import ProposerFailed, fault_in
-from kevolve.verdict import Fault, Judgement
+from kevolve.verdict import Fault, Judgement, Rejected
 
 if TYPE_CHECKING:
     from kevolve.judge.lease import Lease
+    from kevolve.languages.language import Built
     from kevolve.population import Population
     from kevolve.search.island import Islands
     from kevolve.search.lineage import Lineage, Step
@@ -57,11 +59,27 @@ class Steps:
         self._islands = islands
         self._resident = resident
         self._attempts = ATTEMPTS if resident is None else resident.attempts
+        self._building: dict[tuple[Search, str], asyncio.Task[Built | Rejected | Fault]] = {}
 
     def begin(self, search: Search, program: Program) -> None:
         """Take a starting program in: a step without request and island."""
         if program.id not in self._lineage.state(search).starting:
             self._proposed(search, None, None, program, {"attempt": 0, "retried": False, "tokens": 0, "cost_usd": 0.0})
+
+    def build_ahead(self, search: Search, program: Program) -> None:
+        """Begin to build a program whose step is yet to come; stores nothing."""
+        lease = self._leases[search.device]
+        if (search, program.id) not in self._building and self._lineage.known(search, lease.key(program)) is None:
+            self._building[search, program.id] = asyncio.create_task(build(lease, program))
+
+    async def end_builds(self, *, cancel: bool = False) -> None:
+        """Wait until nothing is built ahead, or no longer. What went wrong is for the steps to find."""
+        for task in self._building.values():
+            if cancel:
+                task.cancel()
+        await asyncio.gather(*self._building.values(), return_exceptions=True)
+        if cancel:
+            self._building.clear()
 
     async def develop(self, step: Step) -> Ready | None:
         """Have the step's program proposed and built. None if it need not go to the device, whatever the reason."""
@@ -71,7 +89,8 @@ class Steps:
         if step.has_verdict:
             return None
         program = self._lineage.program(step.search.operator, step.program)
-        outcome = await prepare(self._leases[step.search.device], self._lineage, step.search, program)
+        lease, building = self._leases[step.search.device], self._building.get((step.search, program.id))
+        outcome = await prepare(lease, self._lineage, step.search, program, building)
         if isinstance(outcome, Settled):
             self._judged(step, outcome)
             return None

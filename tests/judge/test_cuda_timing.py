@@ -11,6 +11,7 @@ from kevolve.devices.device import Peaks
 from kevolve.judge.correctness import Rejection
 from kevolve.judge.cuda.content import Block
 from kevolve.judge.cuda.memory import Arena
+from kevolve.judge.cuda.peer import Queueing
 from kevolve.judge.cuda.timing import Stopwatch
 from kevolve.judge.race import Rules, race
 from kevolve.judge.streams import Streams
@@ -61,7 +62,7 @@ class Program:
     def prepare(self, name, calls):
         self.calls = calls
 
-    def run(self):
+    def run(self, *, waits=True):
         for call in self.calls:
             answer(self.operator, call)
             self.spoil(call)
@@ -73,7 +74,7 @@ class Baseline(Program):
     def prepare(self, operator, baseline, calls):
         self.calls = calls
 
-    def run(self):
+    def run(self, *, waits=True):
         own = self.seconds * len(self.calls)
         return own + 1e-4, own
 
@@ -137,7 +138,7 @@ def test_a_clock_that_tells_less_than_the_window_does_not_count_and_is_found(ope
     program = Program(operator, 1e-3)
     watching = watch(operator, arenas, program)
     trial = watching.begin(workload(operator, "small"), "embedding_bag")
-    program.run = lambda honest=program.run: (honest()[0], honest()[1] / 10)
+    program.run = lambda waits=True, honest=program.run: (honest()[0], honest()[1] / 10)
     for _ in range(3):
         watching.two_pairs(trial)
     assert min(trial.program) > 0.7e-3
@@ -145,12 +146,38 @@ def test_a_clock_that_tells_less_than_the_window_does_not_count_and_is_found(ope
         watching.believable(trial)
 
 
+def test_what_is_gained_by_leaving_out_the_wait_is_found_by_blocks_without_one(operator, arenas):
+    program = Program(operator, 1e-3)
+    watching = watch(operator, arenas, program)
+    trial = watching.begin(workload(operator, "small"), "embedding_bag")
+
+    def run(*, waits=True, honest=program.run):
+        window, own = honest()
+        return window - waits * own, own / 10
+
+    program.run = run
+    watching.two_pairs(trial)
+    assert max(trial.program) < 0.2e-3
+    with pytest.raises(Rejection, match="two clocks disagree on small"):
+        watching.believable(trial)
+
+
+@pytest.mark.parametrize("told", [0.0, 1e-3, -1.0, 1e6, float("nan"), float("inf")])
+def test_no_word_of_the_child_makes_a_wait_longer_than_the_judge_allows(told):
+    queueing = Queueing(call_s=2e-5, most_s=2e-3)
+    assert queueing.wait_s(10) == pytest.approx(2e-4)
+    queueing.took(told, 10)
+    assert 0 <= queueing.wait_s(10) <= 2e-3
+    if told == 1e-3:
+        assert queueing.wait_s(8) == pytest.approx(1e-3)
+
+
 def test_what_no_device_can_do_is_impossible(operator, arenas):
     watching = watch(operator, arenas, Program(operator, 1e-9))
     trial = watching.begin(workload(operator, "small"), "embedding_bag")
     trial.calls = 16
     program = watching.runner
-    program.run = lambda honest=program.run: (honest()[1], honest()[1])
+    program.run = lambda waits=True, honest=program.run: (honest()[1], honest()[1])
     watching.two_pairs(trial)
     with pytest.raises(Rejection, match="impossibly fast on small"):
         watching.believable(trial)

@@ -15,6 +15,7 @@ from search_stubs import DEVICE, LOCAL, StubLease, StubProposer, config, events_
 from kevolve.config import ClusterConfig, Config
 from kevolve.errors import FaultsStopped, UsageError
 from kevolve.events import Event
+from kevolve.judge.lease import Survey
 from kevolve.languages.language import Built
 from kevolve.program import Program
 from kevolve.propose.proposer import Context, Proposal, Refusal, Request
@@ -336,6 +337,33 @@ def test_builds_go_on_while_a_device_that_is_not_exclusive_measures(tmp_path: Pa
     lease = Watchful(exclusive=False, pause=0.002)
     run(config(tmp_path, evaluations=20, lanes=4), lease)
     assert lease.overlapped
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_starting_programs_are_built_side_by_side_where_that_spoils_no_timing(tmp_path: Path, exclusive: bool) -> None:
+    class Watchful(StubLease):
+        building = most = beside_a_survey = 0
+
+        async def survey(self, operator: str, seed: int) -> Survey | Fault:
+            self.beside_a_survey += self.building
+            return await super().survey(operator, seed)
+
+        async def prepare(self, program: Program) -> Built | Rejected | Fault:
+            self.building += 1
+            self.most = max(self.most, self.building)
+            await asyncio.sleep(0.01)
+            self.building -= 1
+            return await super().prepare(program)
+
+    wanted = config(tmp_path, lanes=1, operators=["jagged_sum", "jagged_softmax"], seeds=["plain", "tuned"])
+    lease = Watchful(exclusive=exclusive, languages=("triton", "cuda"))
+    run(wanted, lease)
+    events = [event for event in events_of(wanted) if event.data.get("asked", 0) is None]
+    assert ids(events, "judged") == [event.data["program"]["id"] for event in events if event.kind == "proposed"]
+    assert len(ids(events, "judged")) > 4
+    assert (lease.most > 1) != exclusive
+    assert lease.beside_a_survey == 0
+    assert len(lease.prepared) == len(set(lease.prepared)) + len(lease.confirmed), "nothing is built twice"
 
 
 def test_a_champion_is_reported_at_its_confirmed_speedup(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ of its own, so that a fault, a hang or lost memory ends with it.
   build of CUDA C++; what workspace still holds of earlier calls is of no use, since contents are always new.
 - Content is drawn anew for every timed call, element by element, on the device. Calls of a block differ in lengths and
   addresses; together they are several times the cache, so that a call finds its inputs in memory (`timing.py`).
-- What counts is the judge's own window from `go` to the answer, less what an empty window takes; the device's events in
-  the child have to agree with it, and nothing may be faster than the device can move the data.
+- What is timed is the device: it waits, at the judge's order, while a block's calls are queued, in the child as in the
+  baseline process, since users whose calls are many or in a CUDA graph do not wait for launches either (`waiting.py`).
+- What counts is the judge's own window from `go` to the answer, less the wait and what an empty window takes; the
+  device's events in the child have to agree with it, and without a wait, too, which a kernel that finds a way to leave
+  the wait out cannot tell apart; and nothing may be faster than the device can move the data.
 - Outputs start as a NaN with a number of its own; every output of every timed call is searched for it, and random parts
   of random calls are compared with the oracle, guard zones included.
 """

@@ -6,6 +6,7 @@ program and baseline are timed by the same window.
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import math
@@ -15,10 +16,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kevolve.judge.baselines import BaselineFault
+from kevolve.judge.cuda.peer import Peer, Queueing
 from kevolve.judge.sandbox.confinement import PR_SET_PDEATHSIG, prctl
 from kevolve.judge.sandbox.exits import ChildEnded, ChildLate
 from kevolve.operators.custom.given import give, given
@@ -33,14 +37,14 @@ if TYPE_CHECKING:
 _PACKET = 1 << 20
 _COMPILE_SECONDS = 300.0
 _RUN_SECONDS = 120.0
+_QUEUE_SECONDS = 2e-4  # for a call, until it is known: several operations of PyTorch, or a compiled one
+_MOST_WAIT_SECONDS = 0.01
 
 
 class BaselineProcess:
     """The judge's side. Every method raises BaselineFault when the process fails."""
 
-    def __init__(self, environment: Mapping[str, str], device: str, inputs: Shared, outputs: Shared):
-        from kevolve.judge.cuda.peer import Peer
-
+    def __init__(self, environment: Mapping[str, str], device: str, architecture: str, inputs: Shared, outputs: Shared):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         definitions = os.memfd_create("kevolve-definitions")
         with os.fdopen(os.dup(definitions), "wb") as file:
@@ -50,6 +54,7 @@ class BaselineProcess:
         settings = {
             "channel": theirs.fileno(),
             "device": device,
+            "architecture": architecture,
             "definitions": definitions,
             "memories": {name: [memory.descriptor, memory.size] for name, memory in shared.items()},
         }
@@ -63,6 +68,10 @@ class BaselineProcess:
         theirs.close()
         os.close(definitions)
         self.peer = Peer(ours, log)
+        self.queueings: defaultdict[tuple[str, str], Queueing] = defaultdict(
+            lambda: Queueing(_QUEUE_SECONDS, _MOST_WAIT_SECONDS)
+        )
+        self.prepared: tuple[Queueing, int]
         try:
             self.peer.greet()
         except (ChildEnded, ChildLate) as error:
@@ -71,15 +80,21 @@ class BaselineProcess:
     def prepare(self, operator: Operator, baseline: str, calls: Sequence[Call]) -> None:
         """Bind calls for `run`."""
         self._ask(self._message("prepare", operator, baseline, calls))
+        self.prepared = self.queueings[operator.name, baseline], len(calls)
 
     def run(self) -> tuple[float, float]:
-        """Run the prepared calls: the judge's window and the device's own time, both in seconds."""
+        """Run the prepared calls: the judge's window and the device's own time, both in seconds.
+
+        The device waits for all calls to be queued; the window is without that.
+        """
+        queueing, calls = self.prepared
         try:
-            window, answer = self.peer.go(_RUN_SECONDS)
+            window, answer = self.peer.go(_RUN_SECONDS, queueing.wait_s(calls))
         except (ChildEnded, ChildLate) as error:
             raise BaselineFault(f"a baseline failed: {self.peer.last_words()}") from error
         if "error" in answer:
             raise BaselineFault(f"a baseline failed: {answer['error']}")
+        queueing.took(answer["queued"], calls)
         return window, answer["seconds"]
 
     def warm(self, operator: Operator, baseline: str, calls: Sequence[Call]) -> str:
@@ -124,20 +139,25 @@ class _Server:
     def __init__(self, settings: Mapping[str, Any]):
         import torch
 
-        from kevolve.devices.cuda_driver import Driver
+        from kevolve.devices import cuda_driver
         from kevolve.judge.cuda.memory import Mapped
+        from kevolve.judge.cuda.waiting import compiled_wait
+        from kevolve.languages.triton import load
 
         self.torch = torch
         with os.fdopen(settings["definitions"], "rb") as file:
             give(pickle.load(file))
         self.device = settings["device"]
         torch.zeros(1, device="cuda")  # PyTorch's context, which the driver's own calls then find current
-        driver = Driver()
+        driver = cuda_driver.Driver()
         driver.start()
         self.memories = {name: Mapped(driver, *place).bytes for name, place in settings["memories"].items()}
         self.scratch = torch.zeros(1, device="cuda")
         event: Any = torch.cuda.Event
         self.events = [event(enable_timing=True) for _ in range(2)]
+        self.launcher = load.Launcher(driver, 0)
+        wait = compiled_wait(settings["architecture"])
+        self.launcher.kernels[None] = load.Loaded(driver, cuda_driver, base64.b64decode(wait["cubin"]), wait)
         self.known: dict[str, Mapping[str, Baseline]] = {}
         self.calls: list[Callable[[], Any]] = []
         self.first_answer: Any = None  # of the calls that were warmed last
@@ -148,7 +168,8 @@ class _Server:
                 if packet == b"wake":
                     answer = self.wake()
                 else:
-                    answer = self.go() if packet == b"go" else self.answer(json.loads(packet))
+                    is_go = packet[:2] == b"go"
+                    answer = self.go(int(packet[2:])) if is_go else self.answer(json.loads(packet))
             except Exception as failure:
                 told = f"{type(failure).__name__}: {failure}".splitlines()[0][:500]
                 answer = {"error": told}
@@ -159,14 +180,17 @@ class _Server:
         self.torch.cuda.synchronize()
         return {}
 
-    def go(self) -> dict[str, Any]:
+    def go(self, nanoseconds: int) -> dict[str, Any]:
         start, end = self.events
+        began = time.perf_counter()
+        self.launcher.launch(None, (1, 1, 1), [nanoseconds])  # in PyTorch's stream, the default one
         start.record()
         for call in self.calls:
             call()
         end.record()
+        queued = time.perf_counter() - began
         end.synchronize()
-        return {"seconds": start.elapsed_time(end) * 1e-3}
+        return {"seconds": start.elapsed_time(end) * 1e-3, "queued": queued}
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if message["op"] == "answers":

@@ -7,7 +7,8 @@ launch (`kevolve/languages/triton/screen.py`), or was translated so that it cann
 judge holds its own clock against it all the same.
 
 Messages are JSON: {"op": "load"} with one descriptor, {"op": "prepare", "calls": ...}, then `wake`, and `go`, which
-answers with the seconds between two events of the device.
+answers with the seconds between two events of the device. `go` comes with the nanoseconds that the device waits before
+the first of them, so that it finds the calls queued; how long queueing took is answered, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +31,7 @@ DRIVER = Path(__file__).resolve().parents[2] / "devices" / "cuda_driver.py"
 class Device:
     """This process's context, the judge's memory in it, and the program."""
 
-    def __init__(self, load: ModuleType, workspace_bytes: int, nothing: dict[str, Any]):
+    def __init__(self, load: ModuleType, workspace_bytes: int, wait: dict[str, Any]):
         self.loading = load
         self.cuda = load.file_module(DRIVER)
         self.workspace_bytes = workspace_bytes
@@ -38,7 +40,7 @@ class Device:
         self.bases: dict[str, int] = {}
         self.events = self.driver.event(), self.driver.event()
         self.launcher = load.Launcher(self.driver, 0)
-        self.launcher.kernels[None] = load.Loaded(self.driver, self.cuda, base64.b64decode(nothing["cubin"]), nothing)
+        self.launcher.kernels[None] = load.Loaded(self.driver, self.cuda, base64.b64decode(wait["cubin"]), wait)
         self.program: Any = None
         self.calls: list[Any] = []
 
@@ -49,7 +51,7 @@ class Device:
 
     def wake(self) -> dict[str, Any]:
         """Have the device turn to this process: the last to use it was another."""
-        self.launcher.launch(None, (1, 1, 1), [])
+        self.launcher.launch(None, (1, 1, 1), [0])
         self.driver.synchronize()
         return {}
 
@@ -71,15 +73,18 @@ class Device:
         memory, offset, shape, dtype = argument
         return [self.bases[memory] + offset, shape, dtype]
 
-    def go(self) -> dict[str, Any]:
+    def go(self, nanoseconds: int) -> dict[str, Any]:
         start, end = self.events
         driver = self.driver
+        began = time.perf_counter()
+        self.launcher.launch(None, (1, 1, 1), [nanoseconds])
         driver.record(start)
         for call in self.calls:
             call()
         driver.record(end)
+        queued = time.perf_counter() - began
         driver.synchronize()
-        return {"seconds": driver.elapsed_s(start, end)}
+        return {"seconds": driver.elapsed_s(start, end), "queued": queued}
 
 
 def child(
@@ -97,11 +102,11 @@ def child(
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     channel = socket.socket(fileno=channel_fd)
-    device = Device(load, message["workspace_bytes"], message["nothing"])
+    device = Device(load, message["workspace_bytes"], message["wait"])
     device.map("inputs", inputs_fd, message["inputs_bytes"], may_write=False)
     device.map("outputs", outputs_fd, message["outputs_bytes"], may_write=True)
     device.wake()
-    device.go()  # what the driver does once, it does before the process is confined
+    device.go(0)  # what the driver does once, it does before the process is confined
     confinement.limit(**message["limits"], open_files=256)
     if message["landlock"]:
         confinement.landlock(message["read"], message["write"])
@@ -124,8 +129,8 @@ def converse(channel: socket.socket, device: Device, launch_error: type[Exceptio
         try:
             if packet == b"wake":
                 answer = device.wake()
-            elif packet == b"go":
-                answer = device.go()
+            elif packet[:2] == b"go":
+                answer = device.go(int(packet[2:]))
             else:
                 message = json.loads(packet)
                 is_load = message["op"] == "load"

@@ -266,8 +266,10 @@ class CudaJudge:
     def _baseline_process(self) -> BaselineProcess:
         if self.baselines is None or not self.baselines.alive():
             self.drop_baselines()
-            environment, name = self.device.environment(), self.device.name
-            self.baselines = BaselineProcess(environment, name, self.inputs, self.outputs)
+            device = self.device
+            self.baselines = BaselineProcess(
+                device.environment(), device.name, device.target.architecture, self.inputs, self.outputs
+            )
         return self.baselines
 
     def drop_baselines(self) -> None:

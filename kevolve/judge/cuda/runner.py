@@ -8,7 +8,7 @@ from typing import Any
 
 from kevolve.judge.correctness import Patience, Rejection
 from kevolve.judge.cuda.content import Call
-from kevolve.judge.cuda.peer import Peer
+from kevolve.judge.cuda.peer import Peer, Queueing
 from kevolve.judge.sandbox.exits import ChildLate, Exit
 from kevolve.languages.language import Built
 from kevolve.languages.triton.build import VARIANT
@@ -16,6 +16,8 @@ from kevolve.operators.operator import Operator
 from kevolve.verdict import Rejected, Stage
 
 _LOAD_SECONDS = 20.0
+_QUEUE_SECONDS = 2e-5  # for a call, until it is known
+_MOST_WAIT_SECONDS = 0.002  # all that a program could gain by a wait
 
 
 class Runner:
@@ -27,6 +29,8 @@ class Runner:
         self.patience = patience
         self.stage: Stage = "correctness"
         self.doing = "while it was loaded"
+        self.queueing = Queueing(_QUEUE_SECONDS, _MOST_WAIT_SECONDS)
+        self.calls = 0
         self.resources = self._load(built)
 
     def _load(self, built: Built) -> dict[str, Any]:
@@ -43,15 +47,21 @@ class Runner:
         self.doing = f"on {workload}"
         message = {"op": "prepare", "calls": [call.arguments(self.operator) for call in calls]}
         self._told(self.child.ask(message, _LOAD_SECONDS))
+        self.calls = len(calls)
 
-    def run(self) -> tuple[float, float]:
-        """Run the prepared calls: the judge's window and the device's own time, both in seconds."""
+    def run(self, *, waits: bool = True) -> tuple[float, float]:
+        """Run the prepared calls: the judge's window and the device's own time, both in seconds.
+
+        The device waits for all calls to be queued, if it waits; the window is without that.
+        """
         start = time.perf_counter()
         try:
-            window, answer = self.child.go(self.patience.next())
+            wait_s = self.queueing.wait_s(self.calls) if waits else 0.0
+            window, answer = self.child.go(self.patience.next(), wait_s)
         finally:
             self.patience.left -= time.perf_counter() - start
         self._told(answer)
+        self.queueing.took(float(answer["queued"]), self.calls)
         return window, float(answer["seconds"])
 
     def _told(self, answer: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.judge.cuda import beside
-from kevolve.judge.cuda.nothing import compiled_nothing
 from kevolve.judge.cuda.peer import Peer
+from kevolve.judge.cuda.waiting import compiled_wait
 from kevolve.judge.sandbox.process import ForkServer, Life
 from kevolve.judge.sandbox.tiers import Tier
 from kevolve.languages.registry import language
@@ -30,7 +30,7 @@ def fork_server(
         message={
             "workspace_bytes": workspace_bytes,
             "write": ["/dev/null", "/proc", *device_files()],
-            "nothing": compiled_nothing(architecture),
+            "wait": compiled_wait(architecture),
         },
         peer=Peer,
     )
