@@ -233,6 +233,21 @@ def _lone(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
         values[start:end] += 100.0
 
 
+def _lone_cells(*cells: float) -> ValueRegime:
+    """Normal but for one cell of each, anywhere in spans: who looks at a part of every row does not see them."""
+
+    def fill(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
+        values.normal_(generator=rng)
+        spans = [(start, end) for start, end in rows.spans if end > start]
+        drawn = torch.randint(1 << 30, (3 * len(cells),), generator=rng, device=values.device).tolist()
+        for cell, span, row, column in zip(cells, drawn[::3], drawn[1::3], drawn[2::3], strict=True):
+            if spans and values.shape[1]:
+                start, end = spans[span % len(spans)]
+                values[start + row % (end - start), column % values.shape[1]] = cell
+
+    return ValueRegime(fill, movable=False)
+
+
 def _cancellation(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> None:
     """Neighbouring rows cancel but for a ten-thousandth: the sum is far smaller than what is summed."""
     values.normal_(generator=rng)
@@ -318,6 +333,8 @@ VALUES: dict[str, ValueRegime] = {
     ),
     "patchwork": ValueRegime(_patchwork),
     "lone": ValueRegime(_lone, movable=False),
+    "lone_cells": _lone_cells(200.0, -200.0, 1e4),  # exp(200) is infinite in float32
+    "lone_specials": _lone_cells(torch.inf, -torch.inf, torch.nan),
     "cancellation": ValueRegime(_cancellation, movable=False),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),

@@ -53,9 +53,10 @@ class JaggedOperator(Operator):
         return _placed(numbers, offsets, scalars, workload, device)
 
     def odd(self, workload: Workload, chooser: random.Random) -> list[Workload]:
-        """Each kind of values of the adversarial workloads, mixtures, and one odd span alone; any of their lengths."""
+        """Each kind of values of the adversarial workloads, mixtures, one odd span or cell; any of their lengths."""
         others = [other for other in self.workloads if other.role == "adversarial"]
-        kinds = {other.values for other in others if other.dtype == workload.dtype} | {"patchwork", "lone"}
+        kinds = {other.values for other in others if other.dtype == workload.dtype}
+        kinds |= {"patchwork", "lone", "lone_cells"} | ({"lone_specials"} if "nan_row" in kinds else set())
         found = []
         for values in sorted(kinds) if others else ():
             lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
