@@ -9,6 +9,7 @@ import pytest
 import torch
 from operator_cases import OPERATORS, drawn, names, operator_named
 
+from kevolve.operators.jagged import forms
 from kevolve.operators.jagged.forms import has_fbgemm
 
 # Workloads with rows past the last offset; an operator need not have all of them.
@@ -16,6 +17,12 @@ TAIL = {
     *("b0_tail", "all_empty_tail", "tail_rows_nan", "tail_rows_nan_bfloat16"),
     *("padding_nan_all_empty", "all_empty_nan"),
 }
+GPU_ONLY = [
+    ("jagged_sum", "compiled_mask"),
+    ("jagged_mean", "compiled_mask"),
+    ("jagged_softmax", "compiled_mask"),
+    ("jagged_layer_norm", "compiled_statistics"),
+]
 # Whether a baseline minds dim == 0 depends on how many threads split nothing.
 EITHER_WAY = {"d0", "out_d0"}
 CUT = {
@@ -190,10 +197,9 @@ def test_a_missing_fbgemm_is_simply_absent(operator, monkeypatch):
     assert not any(name.startswith("fbgemm") for name in operator_named(operator).baselines("cpu"))
 
 
-@pytest.mark.parametrize("operator", ["jagged_to_padded_dense", "dense_to_jagged", "jagged_softmax"])
-def test_on_a_gpu_a_form_is_compiled_for_each_set_of_sizes_but_not_for_each_number_of_rows(operator, monkeypatch):
-    from kevolve.operators.jagged import forms
-
+@pytest.fixture
+def graphs(monkeypatch):
+    """What is compiled, on this CPU, for a device where sizes that are not known are dear. Nothing is generated."""
     graphs = []
 
     def compile_nothing(graph, inputs):
@@ -204,8 +210,22 @@ def test_on_a_gpu_a_form_is_compiled_for_each_set_of_sizes_but_not_for_each_numb
     monkeypatch.setattr(forms, "has_dear_divisions", lambda device: True)
     monkeypatch.setattr(torch, "compile", lambda form, **options: compile(form, backend=compile_nothing, **options))
     forms.compiled.cache_clear()
+    yield graphs
+    forms.compiled.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("operator", "baseline"),
+    [
+        ("jagged_to_padded_dense", "compiled_gather"),
+        ("dense_to_jagged", "compiled_gather"),
+        ("jagged_softmax", "compiled_gather"),
+        *GPU_ONLY,
+    ],
+)
+def test_on_a_gpu_a_form_is_compiled_for_each_set_of_sizes_but_not_for_each_number_of_rows(operator, baseline, graphs):
     operator = operator_named(operator)
-    baseline = operator.baselines("cpu")["compiled_gather"]
+    baseline = operator.baselines("cuda")[baseline]
     workloads = {w.name: w for w in operator.workloads}
     for count, name in enumerate(["main", "narrow"], start=1):
         for seed in range(4):
@@ -213,4 +233,12 @@ def test_on_a_gpu_a_form_is_compiled_for_each_set_of_sizes_but_not_for_each_numb
             out = baseline(inputs)
             assert operator.check(workloads[name], out, operator.oracle(inputs), inputs) is None
         assert len(graphs) <= 2 * count, "one for the sizes, one more where a number turned out to change"
-    forms.compiled.cache_clear()
+
+
+@pytest.mark.parametrize(("operator", "baseline"), GPU_ONLY)
+def test_what_a_gpu_alone_is_given_is_right_with_rows_past_the_last_offset_and_cut_ones(operator, baseline, graphs):
+    assert baseline not in operator_named(operator).baselines("cpu")
+    for name in {"tail_rows_nan", "trunc_half", "empty_first", "int32_offsets"} & set(names(operator, "adversarial")):
+        op, workload, inputs, expected = drawn(operator, name)
+        assert op.check(workload, op.baselines("cuda")[baseline](inputs), expected, inputs) is None, name
+    assert graphs

@@ -18,6 +18,7 @@ from kevolve.operators.jagged.forms import (
     longest,
     nested,
     padded,
+    roomy,
     row_lengths,
     shortest_and_longest,
     unpadded,
@@ -84,13 +85,13 @@ def fbgemm_padded(inputs: Inputs) -> Outputs:
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """Compiled gathers around a batched matrix product of padded rows."""
-    length = min(longest(inputs), inputs.max_length)
+    length = roomy(inputs, longest(inputs), at_most=inputs.max_length)
     return {"out": compiled(_gather_bmm)(inputs.values, inputs.offsets.long(), inputs.matrices, length)}
 
 
 def compiled_repeat(inputs: Inputs) -> Outputs:
     """The same with entries from repeat_interleave on the way back."""
-    length = min(longest(inputs), inputs.max_length)
+    length = roomy(inputs, longest(inputs), at_most=inputs.max_length)
     return {"out": compiled(_repeat_bmm)(inputs.values, inputs.offsets.long(), inputs.matrices, length)}
 
 

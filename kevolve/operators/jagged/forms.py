@@ -33,7 +33,8 @@ def compiled(form: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     tensors, because graphs that take nested tensors are not kept in the compiler's cache.
 
     On the CPU with symbolic sizes: one compilation per dtype serves every workload, no slower. On a GPU, where dividing
-    by sizes that are not known made a padding ten times slower (H200, PyTorch 2.11), once for all sizes but the rows.
+    by sizes that are not known made a padding ten times slower (H200, PyTorch 2.11), once for all sizes but the rows,
+    and for each `Constant`.
     """
     symbolic = torch.compile(form, dynamic=True)
     fixed: dict[Any, Callable[..., torch.Tensor]] = {}
@@ -44,12 +45,31 @@ def compiled(form: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         tensors = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
         for rows in filter(_are_rows, tensors):
             torch._dynamo.maybe_mark_dynamic(rows, 0)
-        sizes = tuple((t.dtype, tuple(t.shape[1:] if _are_rows(t) else t.shape)) for t in tensors)
+        shapes = tuple((t.dtype, tuple(t.shape[1:] if _are_rows(t) else t.shape)) for t in tensors)
+        sizes = shapes, tuple(argument for argument in arguments if isinstance(argument, Constant))
         if sizes not in fixed:
             fixed[sizes] = torch.compile(_twin(form, len(fixed)))
-        return fixed[sizes](*arguments)
+        return fixed[sizes](*(int(one) if isinstance(one, Constant) else one for one in arguments))
 
     return call
+
+
+class Constant(int):
+    """A number that is compiled for, by itself: there should be few."""
+
+
+def constant(inputs: Inputs, number: int) -> int:
+    """A workload's own number: a `Constant` where one pays."""
+    return Constant(number) if has_dear_divisions(inputs.values.device) else number
+
+
+def roomy(inputs: Inputs, length: int, at_most: int | None = None) -> int:
+    """How long rows are to a compiled form: where constants pay, the next power of two, since the longest is drawn."""
+    if has_dear_divisions(inputs.values.device):
+        length = Constant(1 << (length - 1).bit_length() if length else 1)
+    if at_most is not None and at_most < length:
+        return constant(inputs, at_most)
+    return length
 
 
 def has_dear_divisions(device: torch.device) -> bool:
@@ -118,6 +138,13 @@ def values_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> t
     position = offsets[:-1, None] + torch.arange(length, device=offsets.device)
     real = position < offsets[1:, None]
     return values[position.clamp(max=values.shape[0] - 1)], real[:, :, None]
+
+
+def values_masked(values: torch.Tensor, offsets: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, but cells beyond a row's end load one row that is near, whatever it is."""
+    position = offsets[:-1, None] + torch.arange(length, device=offsets.device)
+    real = position < offsets[1:, None]
+    return values[torch.where(real, position, 0)], real[:, :, None]
 
 
 def rows_in_use(offsets: torch.Tensor, total: int, length: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -55,7 +55,7 @@ class JaggedLayerNorm(JaggedOperator):
         return {"out": out}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
-        return layer_norm_baselines()
+        return layer_norm_baselines(device)
 
     def cost(self, inputs: Inputs) -> Cost:
         """Every used value read once, every result written once, the offsets read once.

@@ -50,7 +50,7 @@ class JaggedMean(JaggedOperator):
         return {"out": out}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
-        return mean_baselines()
+        return mean_baselines(device)
 
     def cost(self, inputs: Inputs) -> Cost:
         """Every used value read once, every result written once, the offsets read once; one addition a value."""

@@ -51,7 +51,7 @@ class JaggedSoftmax(JaggedOperator):
         return {"out": out}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
-        return softmax_baselines()
+        return softmax_baselines(device)
 
     def cost(self, inputs: Inputs) -> Cost:
         """Every used value read once, every result written once, the offsets read once.

@@ -42,7 +42,7 @@ class JaggedSum(JaggedOperator):
         return {"out": sum_spans(inputs, inputs.values.double())}
 
     def baselines(self, device: str) -> Mapping[str, Baseline]:
-        return sum_baselines()
+        return sum_baselines(device)
 
     def cost(self, inputs: Inputs) -> Cost:
         """Every used value read once, every result written once, the offsets read once; one addition a value."""

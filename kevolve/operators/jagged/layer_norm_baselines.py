@@ -16,6 +16,7 @@ from kevolve.operators.jagged.forms import (
     longest,
     nested,
     padded,
+    roomy,
     row_lengths,
     row_of_value,
     rows_in_use,
@@ -28,8 +29,8 @@ from kevolve.operators.operator import Baseline, Inputs, Outputs
 _EPSILON = 1e-6
 
 
-def layer_norm_baselines() -> Mapping[str, Baseline]:
-    """By name. The fbgemm form is absent where fbgemm_gpu does not load."""
+def layer_norm_baselines(device: str) -> Mapping[str, Baseline]:
+    """By name. The fbgemm form is absent where fbgemm_gpu does not load, one where the device is a CPU."""
     table: dict[str, Baseline] = {
         "compiled_gather": compiled_gather,
         "compiled_bag": compiled_bag,
@@ -38,6 +39,8 @@ def layer_norm_baselines() -> Mapping[str, Baseline]:
         "padded": padded_norm,
         "nested": nested_norm,
     }
+    if device != "cpu":
+        table |= {"compiled_statistics": compiled_statistics}
     if has_fbgemm():
         table |= {"fbgemm_padded": fbgemm_padded}
     return table
@@ -85,12 +88,17 @@ def fbgemm_padded(inputs: Inputs) -> Outputs:
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """Statistics over a masked gather, then one pass over values, all compiled."""
-    return {"out": compiled(_gather_norm)(inputs.values, inputs.offsets.long(), longest(inputs))}
+    return {"out": compiled(_gather_norm)(inputs.values, inputs.offsets.long(), roomy(inputs, longest(inputs)))}
 
 
 def compiled_bag(inputs: Inputs) -> Outputs:
     """Sums over columns compiled, over rows by embedding_bag: values are read three times, nothing is padded."""
     return {"out": compiled(_bag_norm)(inputs.values, inputs.offsets.long())}
+
+
+def compiled_statistics(inputs: Inputs) -> Outputs:
+    """Mean and variance of every row of values, put together by entry: values are read twice, nothing is padded."""
+    return {"out": compiled(_statistics_norm)(inputs.values, inputs.offsets.long())}
 
 
 def _bag_sums(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -129,3 +137,18 @@ def _bag_norm(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     centred = torch.where(in_use, values.float() - mean[entry][:, None], 0)
     spread = (_bag_sums(centred.square(), offsets) / counts + _EPSILON).rsqrt()
     return (centred * spread[entry][:, None]).to(values.dtype)
+
+
+def _statistics_norm(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    total = values.shape[0]
+    _, entry, in_use = rows_in_use(offsets, total, total)
+    counts = offsets.diff().clamp(min=1)
+    variances, means = torch.var_mean(values.float(), dim=1, correction=0)
+    mean = (_sums(means, offsets) / counts)[entry]
+    spread = (_sums(variances + (means - mean).square(), offsets) / counts + _EPSILON).rsqrt()[entry]
+    return torch.where(in_use, (values.float() - mean[:, None]) * spread[:, None], 0).to(values.dtype)
+
+
+def _sums(numbers: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """[batch]: the sum of each entry's numbers, one for a row of values."""
+    return torch.segment_reduce(numbers, "sum", offsets=offsets, axis=0, initial=0)

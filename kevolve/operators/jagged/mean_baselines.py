@@ -18,16 +18,18 @@ from kevolve.operators.jagged.forms import (
     longest,
     nested,
     padded,
+    roomy,
     row_lengths,
     row_of_value,
     shortest_and_longest,
+    values_masked,
     values_padded,
 )
 from kevolve.operators.operator import Baseline, Inputs, Outputs
 
 
-def mean_baselines() -> Mapping[str, Baseline]:
-    """By name. The fbgemm forms are absent where fbgemm_gpu does not load."""
+def mean_baselines(device: str) -> Mapping[str, Baseline]:
+    """By name. The fbgemm forms are absent where fbgemm_gpu does not load, one where the device is a CPU."""
     table: dict[str, Baseline] = {
         "embedding_bag": embedding_bag,
         "embedding_bag_sum": embedding_bag_sum,
@@ -41,6 +43,8 @@ def mean_baselines() -> Mapping[str, Baseline]:
         "compiled_nested": compiled_nested,
         "segment_reduce": segment_reduce,
     }
+    if device != "cpu":
+        table |= {"compiled_mask": compiled_mask}
     if has_fbgemm():
         table |= {"fbgemm_padded": fbgemm_padded, "fbgemm_vector": fbgemm_vector}
     return table
@@ -115,7 +119,12 @@ def fbgemm_vector(inputs: Inputs) -> Outputs:
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """Masked gather to padded, then mean: torch.compile fuses it into one loop without the padding."""
-    return {"out": compiled(_gather_mean)(inputs.values, inputs.offsets.long(), longest(inputs))}
+    return {"out": compiled(_gather_mean)(inputs.values, inputs.offsets.long(), roomy(inputs, longest(inputs)))}
+
+
+def compiled_mask(inputs: Inputs) -> Outputs:
+    """The same, but cells beyond a row's end load one row that is near."""
+    return {"out": compiled(_mask_mean)(inputs.values, inputs.offsets.long(), roomy(inputs, longest(inputs)))}
 
 
 def compiled_nested(inputs: Inputs) -> Outputs:
@@ -135,6 +144,12 @@ def _divided(inputs: Inputs, sums: torch.Tensor) -> torch.Tensor:
 
 def _gather_mean(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
     gathered, taken = values_padded(values, offsets, length)
+    sums = torch.where(taken, gathered, 0).sum(dim=1, dtype=torch.float32)
+    return (sums / offsets.diff().clamp(min=1)[:, None]).to(values.dtype)
+
+
+def _mask_mean(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
+    gathered, taken = values_masked(values, offsets, length)
     sums = torch.where(taken, gathered, 0).sum(dim=1, dtype=torch.float32)
     return (sums / offsets.diff().clamp(min=1)[:, None]).to(values.dtype)
 

@@ -14,22 +14,25 @@ from torch.nn import functional
 
 from kevolve.operators.jagged.forms import (
     compiled,
+    constant,
     has_fbgemm,
     longest,
     nested,
     padded,
+    roomy,
     row_lengths,
     row_of_value,
     rows_in_use,
     shortest_and_longest,
     unpadded,
+    values_masked,
     values_padded,
 )
 from kevolve.operators.operator import Baseline, Inputs, Outputs
 
 
-def softmax_baselines() -> Mapping[str, Baseline]:
-    """By name. The fbgemm forms are absent where fbgemm_gpu does not load."""
+def softmax_baselines(device: str) -> Mapping[str, Baseline]:
+    """By name. The fbgemm forms are absent where fbgemm_gpu does not load, one where the device is a CPU."""
     table: dict[str, Baseline] = {
         "compiled_bag": compiled_bag,
         "bag": bag,
@@ -40,6 +43,8 @@ def softmax_baselines() -> Mapping[str, Baseline]:
         "nested": nested_softmax,
         "compiled_nested": compiled_nested,
     }
+    if device != "cpu":
+        table |= {"compiled_mask": compiled_mask}
     if has_fbgemm():
         table |= {"fbgemm_padded": fbgemm_padded, "fbgemm": fbgemm}
     return table
@@ -99,14 +104,20 @@ def fbgemm_padded(inputs: Inputs) -> Outputs:
 
 def compiled_bag(inputs: Inputs) -> Outputs:
     """The maxima, exponentials and division fused by torch.compile, the sums by embedding_bag."""
-    length = min(longest(inputs), inputs.max_length)
+    length = roomy(inputs, longest(inputs), at_most=inputs.max_length)
     return {"out": compiled(_bag_softmax)(inputs.values, inputs.offsets.long(), length)}
 
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """Everything in one compiled graph: exponentials are computed twice rather than stored."""
-    length = min(longest(inputs), inputs.max_length)
+    length = roomy(inputs, longest(inputs), at_most=inputs.max_length)
     return {"out": compiled(_gather_softmax)(inputs.values, inputs.offsets.long(), length)}
+
+
+def compiled_mask(inputs: Inputs) -> Outputs:
+    """The same over max_length cells, known without asking the device; those beyond a row's end load one row."""
+    length = constant(inputs, inputs.max_length)
+    return {"out": compiled(_mask_softmax)(inputs.values, inputs.offsets.long(), length)}
 
 
 def compiled_nested(inputs: Inputs) -> Outputs:
@@ -127,7 +138,16 @@ def _bag_softmax(values: torch.Tensor, offsets: torch.Tensor, length: int) -> to
 
 
 def _gather_softmax(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
-    gathered, taken = values_padded(values, offsets, length)
+    return _softmax(values, offsets, length, *values_padded(values, offsets, length))
+
+
+def _mask_softmax(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
+    return _softmax(values, offsets, length, *values_masked(values, offsets, length))
+
+
+def _softmax(
+    values: torch.Tensor, offsets: torch.Tensor, length: int, gathered: torch.Tensor, taken: torch.Tensor
+) -> torch.Tensor:
     dense = torch.where(taken, gathered.float(), -torch.inf)
     largest = dense.amax(dim=1)
     sums = (dense - largest[:, None]).exp().sum(dim=1)

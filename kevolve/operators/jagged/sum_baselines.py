@@ -17,16 +17,18 @@ from kevolve.operators.jagged.forms import (
     longest,
     nested,
     padded,
+    roomy,
     row_lengths,
     row_of_value,
     shortest_and_longest,
+    values_masked,
     values_padded,
 )
 from kevolve.operators.operator import Baseline, Inputs, Outputs
 
 
-def sum_baselines() -> Mapping[str, Baseline]:
-    """By name. The fbgemm forms are absent where fbgemm_gpu does not load."""
+def sum_baselines(device: str) -> Mapping[str, Baseline]:
+    """By name. The fbgemm forms are absent where fbgemm_gpu does not load, one where the device is a CPU."""
     table: dict[str, Baseline] = {
         "embedding_bag": embedding_bag,
         "sparse_csr": sparse_csr,
@@ -39,6 +41,8 @@ def sum_baselines() -> Mapping[str, Baseline]:
         "compiled_nested": compiled_nested,
         "segment_reduce": segment_reduce,
     }
+    if device != "cpu":
+        table |= {"compiled_mask": compiled_mask}
     if has_fbgemm():
         table |= {"fbgemm_padded": fbgemm_padded, "fbgemm_vector": fbgemm_vector}
     return table
@@ -106,7 +110,12 @@ def fbgemm_vector(inputs: Inputs) -> Outputs:
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """Masked gather to padded, then sum: torch.compile fuses it into one loop without the padding."""
-    return {"out": compiled(_gather_sum)(inputs.values, inputs.offsets.long(), longest(inputs))}
+    return {"out": compiled(_gather_sum)(inputs.values, inputs.offsets.long(), roomy(inputs, longest(inputs)))}
+
+
+def compiled_mask(inputs: Inputs) -> Outputs:
+    """The same, but cells beyond a row's end load one row that is near."""
+    return {"out": compiled(_mask_sum)(inputs.values, inputs.offsets.long(), roomy(inputs, longest(inputs)))}
 
 
 def compiled_nested(inputs: Inputs) -> Outputs:
@@ -115,6 +124,11 @@ def compiled_nested(inputs: Inputs) -> Outputs:
 
 def _gather_sum(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
     gathered, taken = values_padded(values, offsets, length)
+    return torch.where(taken, gathered, 0).sum(dim=1, dtype=torch.float32).to(values.dtype)
+
+
+def _mask_sum(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
+    gathered, taken = values_masked(values, offsets, length)
     return torch.where(taken, gathered, 0).sum(dim=1, dtype=torch.float32).to(values.dtype)
 
 

@@ -14,11 +14,13 @@ from torch.nn.utils.rnn import pad_sequence
 from kevolve.operators.jagged.forms import (
     cell_of_value,
     compiled,
+    constant,
     has_fbgemm,
     nested,
     padded,
     row_lengths,
     shortest_and_longest,
+    values_masked,
     values_padded,
 )
 from kevolve.operators.operator import Baseline, Inputs, Outputs
@@ -89,12 +91,12 @@ def fbgemm(inputs: Inputs) -> Outputs:
 
 def compiled_gather(inputs: Inputs) -> Outputs:
     """The masked gather as one compiled loop."""
-    return {"out": compiled(_gather_padded)(inputs.values, inputs.offsets.long(), inputs.max_length)}
+    return {"out": compiled(_gather_padded)(inputs.values, inputs.offsets.long(), constant(inputs, inputs.max_length))}
 
 
 def compiled_mask(inputs: Inputs) -> Outputs:
     """The same, but cells beyond a row's end load one row that is near, whatever it is."""
-    return {"out": compiled(_mask_padded)(inputs.values, inputs.offsets.long(), inputs.max_length)}
+    return {"out": compiled(_mask_padded)(inputs.values, inputs.offsets.long(), constant(inputs, inputs.max_length))}
 
 
 def _gather_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
@@ -103,6 +105,5 @@ def _gather_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> 
 
 
 def _mask_padded(values: torch.Tensor, offsets: torch.Tensor, length: int) -> torch.Tensor:
-    position = offsets[:-1, None] + torch.arange(length, device=offsets.device)
-    real = position < offsets[1:, None]
-    return torch.where(real[:, :, None], values[torch.where(real, position, 0)], 0)
+    gathered, taken = values_masked(values, offsets, length)
+    return torch.where(taken, gathered, 0)
