@@ -15,9 +15,9 @@ told by its events in this order:
     told       the island has heard it; `niche` is how the program goes about its work
 
 Besides: `opened` {config, environment, started; left_out: seeds that could not be generated, and why}, `surveyed`
-{times_us, dropped}, `migrated` {moves}, `stirred` (an island that finds nothing better) {island, remedy, guest,
-verdicts}, `confirmed` {judgement, champion, reason} and `closed` {reason}. Every event but the first and last names
-operator and device.
+{times_us, dropped, workloads: sizes, dtype and so on of each}, `migrated` {moves}, `stirred` (an island that finds
+nothing better) {island, remedy, guest, verdicts}, `confirmed` {judgement, champion, reason} and `closed` {reason}.
+Every event but the first and last names operator and device.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from kevolve.operators.custom.bring import run_folder
 from kevolve.operators.custom.definition import kept_file
 from kevolve.progress import Progress
 from kevolve.report.listener import PAGE
-from kevolve.screen import clock
+from kevolve.screen import clock, percent
 from kevolve.summary import Best, Result, Summary
 from kevolve.tracking.address import redact
 from kevolve.trouble import resume_command
@@ -104,7 +104,7 @@ def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:
         f" on {result.device}: ",
         (f"{best.speedup:.2f}x", "bold"),
         f" [{low:.2f}, {high:.2f}] over the {rival}, worst workload {best.worst_speedup:.2f}x, "
-        f"{best.roofline:.0%} of the roofline, {best.language} program {best.program[:8]}, ",
+        f"{percent(best.roofline)} of the roofline, {best.language} program {best.program[:8]}, ",
         state,
     )
 

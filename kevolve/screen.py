@@ -227,6 +227,13 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def percent(fraction: float) -> str:
+    """`22%`, `0.6%`, `<0.1%`: what is little is not shown as nothing, nor as one."""
+    if fraction == 0 or fraction >= 0.01:
+        return f"{fraction:.0%}"
+    return f"{fraction:.1%}" if fraction >= 0.001 else "<0.1%"
+
+
 def _short(reason: str) -> str:
     """The first line of a reason, which may come from a compiler and run on."""
     line = (reason.strip().splitlines() or [""])[0]

@@ -20,13 +20,15 @@ class Survey:
     """An operator's baselines on a device.
 
     `times_us` gives, per workload, the time of every baseline that answers rightly there; `dropped` says, per
-    workload, which do not and why. `fastest` is the one a program is timed against.
+    workload, which do not and why. `fastest` is the one a program is timed against. `workloads` says of each what it
+    is (sizes, dtype, lengths and so on), for whoever reads the numbers later; it may be empty.
     """
 
     operator: str
     device: str
     times_us: Mapping[str, Mapping[str, float]]
     dropped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    workloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def fastest(self, workload: str) -> str:
         """The fastest correct baseline on `workload`; KeyError if it was not surveyed."""

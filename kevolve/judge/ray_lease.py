@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import (
@@ -40,6 +40,9 @@ from kevolve.operators.custom.definition import Definition
 from kevolve.operators.custom.given import give, given
 from kevolve.program import Program
 from kevolve.verdict import Fault, Judgement, Key, Rejected
+
+if TYPE_CHECKING:
+    from kevolve.operators.operator import Workload
 
 _TRIES = 2  # a build or a call whose process died is tried once more
 _RESTART_SECONDS = 60.0
@@ -76,6 +79,12 @@ def chosen_languages(description: Description, wanted: Sequence[str]) -> tuple[s
             f"languages={list(wanted)}: the device {description.device} takes {', '.join(description.languages)}."
         )
     return chosen
+
+
+def _facts(workload: Workload) -> dict[str, Any]:
+    """What a workload is, as plain JSON. Its role, weight and cache stand with every measurement."""
+    names = ("dtype", "index_dtype", "lengths", "values", "layout")
+    return {"sizes": dict(workload.sizes)} | {name: getattr(workload, name) for name in names}
 
 
 class DeviceActor:
@@ -130,10 +139,16 @@ class DeviceActor:
 
     def survey(self, operator: str, seed: int) -> Survey | Fault:
         """See `Judge.survey`. What the system refuses is a fault."""
+        from kevolve.operators.registry import load_operator
+
         try:
-            return self.judge.survey(operator, seed)
+            survey = self.judge.survey(operator, seed)
         except (OSError, MemoryError) as error:
             return Fault("device", f"{type(error).__name__}: {error}")
+        if isinstance(survey, Fault):
+            return survey
+        listed = load_operator(operator, self.judge.device.name).workloads
+        return replace(survey, workloads={w.name: _facts(w) for w in listed if w.name in survey.times_us})
 
     def measure(
         self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool, to_beat: float

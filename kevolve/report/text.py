@@ -25,6 +25,8 @@ def show(review: Review, console: Console) -> None:
     told = f"on {devices}, begun {review.started}: {ENDS.get(review.ended, 'not ended')}"
     console.print(say(review.name, "bold"), say(told, "dim"), soft_wrap=True)
     console.print(overview(review.findings))
+    for sentence in review.told:
+        console.print(say(f"  {sentence}"), soft_wrap=True)
     _doubts(console, review.doubts)
     for finding in review.findings:
         _search(review, finding, console)
@@ -41,12 +43,21 @@ def overview(findings: Iterable[Finding]) -> Table:
     """A row for each search."""
     found = list(findings)
     places = ["operator"] if len({f.device for f in found}) == 1 else ["operator", "device"]
-    table = table_of(*places, "speedup>", "95 % interval", "worst>", "unseen>", "roofline>", "slower on", "believe it?")
+    table = table_of(
+        *places,
+        "speedup>",
+        "95 % interval",
+        "worst>",
+        "unseen>",
+        "worst unseen>",
+        "roofline>",
+        "slower on",
+        "believe it?",
+    )
     for f in found:
-        numbers = (times(f.speedup), between(f.interval), times(f.worst), times(f.holdout), share(f.roofline))
-        slower = (", ".join(f.slower_on) or "none") if f.program else ""
+        numbers = (times(f.speedup), between(f.interval), times(f.worst), times(f.holdout), times(f.worst_holdout))
         place = [say(f.operator), say(f.device)][: len(places)]
-        table.add_row(*place, *numbers, say(slower), say(f.claim, COLOURS[f.state]))
+        table.add_row(*place, *numbers, share(f.roofline), say(f.slower_told), say(f.claim, COLOURS[f.state]))
     return table
 
 
@@ -70,9 +81,14 @@ def _search(review: Review, f: Finding, console: Console) -> None:
     console.print()
     console.print(say(f"{f.operator} on {f.device}", "bold"), say(f.claim, COLOURS[f.state]))
     if f.program:
-        over = f", {f.speedup / f.plain:.2f}x over the plain program" if f.plain and f.speedup else ""
-        what = f"{times(f.speedup)} ({between(f.interval)}) over the fastest baseline{over}"
-        console.print(say(f"{what}; {f.language} program {f.program}"), soft_wrap=True)
+        what = f"{times(f.speedup)} ({between(f.interval)}) over the fastest baseline; {f.plain_told}"
+        console.print(say(f"{what}; {f.language} program {f.program}, {f.written}"), soft_wrap=True)
+        if f.by_dtype:
+            told = ", ".join(f"{dtype} {times(speedup)}" for dtype, speedup in f.by_dtype.items())
+            console.print(say(f"  by dtype: {told}"), soft_wrap=True)
+        if f.where_none_is_wrong:
+            where = f"  {times(f.where_none_is_wrong)} on the search workloads where no baseline is wrong"
+            console.print(say(f"{where}, so not on {', '.join(f.wrong_on)}"), soft_wrap=True)
         console.print(_workloads(f))
     _doubts(console, f.doubts)
     for number, s in enumerate(f.steps):
@@ -99,7 +115,8 @@ def _workloads(f: Finding) -> Table:
     )
     for w in f.workloads:
         timed = (micro(w.baseline_us), micro(w.program_us), times(w.speedup), between(w.interval), share(w.roofline))
-        table.add_row(say(f"  {w.name}"), w.role, say(w.baseline), *timed)
+        about = f" ({w.about})" if w.about else ""
+        table.add_row(say(f"  {w.name}{about}"), w.role, say(w.baseline), *timed)
     return table
 
 

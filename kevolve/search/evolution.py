@@ -277,7 +277,8 @@ class Driver:
         times = {workload: dict(row) for workload, row in survey.times_us.items()}
         dropped = {workload: dict(row) for workload, row in survey.dropped.items()}
         place = {"operator": search.operator, "device": search.device}
-        self.store("surveyed", {**place, "times_us": times, "dropped": dropped})
+        workloads = {workload: dict(facts) for workload, facts in survey.workloads.items()}
+        self.store("surveyed", {**place, "times_us": times, "dropped": dropped, "workloads": workloads})
 
     def lanes(self) -> int:
         """As many as the user wants, else `LANES`; more where programs are built beside timings that take no longer."""

@@ -157,7 +157,7 @@ def _crown(
 
 def _description(run: str, search: SearchHistory, finding: Finding, why: str) -> str:
     """What stands on the version's page."""
-    slower = f" Slower than the fastest baseline on {', '.join(finding.slower_on)}." if finding.slower_on else ""
+    slower = f" Slower than the fastest baseline on: {finding.slower_told}." if finding.slower_on else ""
     return (
         f"**{times(finding.speedup)}** ({between(finding.interval)}) over the fastest baseline on each workload, "
         f"{times(finding.worst)} on the worst, {times(finding.holdout)} on sizes that the search never saw: "

@@ -61,14 +61,15 @@ def note(review: Review) -> str:
     best = ", ".join(f"{f.operator} {times(f.speedup)}" for f in sure) or "none"
     lines = [
         f"**Surely faster than the fastest baseline: {len(sure)} of {len(review.findings)}** ({best}).",
+        *([" ".join(review.told)] if review.told else []),
         f"How sure, where not, and how it was found: `{PAGE}` among the artifacts; every program: `{TABLE}`.",
         "",
-        "| operator | speedup | believe it? | 95 % interval | worst | unseen sizes | slower on |",
-        "| --- | ---: | --- | --- | ---: | ---: | --- |",
+        "| operator | speedup | believe it? | 95 % interval | worst | unseen sizes | worst unseen | slower on |",
+        "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |",
     ]
     for f in review.findings:
-        slower = ", ".join(f.slower_on) or ("none" if f.program else "")
-        cells = (f.operator, times(f.speedup), f.claim, between(f.interval), times(f.worst), times(f.holdout), slower)
+        numbers = (times(f.worst), times(f.holdout), times(f.worst_holdout))
+        cells = (f.operator, times(f.speedup), f.claim, between(f.interval), *numbers, f.slower_told)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *(f"- Doubt: {doubt}" for doubt in review.doubts)])
 

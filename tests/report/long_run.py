@@ -40,7 +40,8 @@ def events(population: Population, programs: int) -> Iterator[Event]:
         id, speedup = f"{place:016x}", best + gain if leads else best * draw.uniform(0.6, 0.99)
         source = population.put(f"for (;;) {{ step({place}); }}\n") if leads else plain
         parents, asked = ([leader] if place else []), (place or None)
-        origin = {"proposer": "genetic" if place else "seed", "kind": "improve", "edits": draw.sample(EDITS, 2)}
+        edits = {"kind": "improve", "edits": draw.sample(EDITS, 2)} if place else {"file": "plain.cpp"}
+        origin = {"proposer": "genetic" if place else "seed", **edits}
         program = {"id": id, "language": "cpp", "source": source, "parents": parents, "origin": origin}
         home = {"asked": asked, **PLACE, "island": place % 4}
         yield event("proposed", **home, program=program, attempt=0, retried=False, tokens=0, cost_usd=0.0)

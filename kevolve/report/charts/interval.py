@@ -17,10 +17,10 @@ def scale_of(intervals: Iterable[tuple[float, float] | None]) -> Scale:
     return Scale(min([0.8, *ends]) * 0.95, max([1.25, *ends]) * 1.05, 6, WIDTH - 6, is_log=True)
 
 
-def chart(value: float, interval: tuple[float, float], scale: Scale) -> Markup:
-    """The cell's drawing."""
+def chart(value: float, interval: tuple[float, float], scale: Scale, *, is_confirmed: bool) -> Markup:
+    """The cell's drawing. What is not confirmed has no colour that says won or lost."""
     low, high = map(scale, interval)
-    kind = "sure" if interval[0] > 1 else "loss" if interval[1] < 1 else "open"
+    kind = "first" if not is_confirmed else "sure" if interval[0] > 1 else "loss" if interval[1] < 1 else "open"
     middle = HEIGHT / 2
     return picture(
         WIDTH, HEIGHT, f"{value:.2f}x, {interval[0]:.2f} to {interval[1]:.2f}",

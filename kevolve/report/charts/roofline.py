@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from kevolve.report.charts.svg import Scale, element, line, picture, text
 from kevolve.report.findings.finding import Finding, WorkloadFinding
+from kevolve.screen import percent
 
 WIDTH, LEFT, RIGHT, TOP, PLOT = 620, 52, 96, 26, 270
 LETTER, LINE = 6.3, 12.0  # the room that labels take
@@ -76,7 +77,7 @@ def _workloads(workloads: Sequence[WorkloadFinding], x: Scale, y: Scale) -> Iter
     taken = [(across - 5, across + 5, up) for across, program, before in places.values() for up in (program, before)]
     for w in sorted(workloads, key=lambda w: -w.roofline):
         across, program, before = places[w.name]
-        told = f"{w.name} ({w.role}): {w.program_us:.1f} us, {w.roofline:.0%} of the roofline"
+        told = f"{w.name} ({w.role}): {w.program_us:.1f} us, {percent(w.roofline)} of the roofline"
         yield element(
             "g",
             element("title", f"{told}; {w.baseline} {w.baseline_us:.1f} us"),

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kevolve.report.findings.history import History, SearchHistory
+from kevolve.report.findings.left_out import left_out
+from kevolve.report.findings.starting import tried
 
 if TYPE_CHECKING:
     from kevolve.report.findings.finding import Finding
@@ -57,15 +59,16 @@ def _about_run(history: History) -> Iterator[str]:
 
 
 def _about_search(search: SearchHistory) -> Iterator[str]:
-    evaluations = sum(1 for entry in search.entries.values() if entry.number and not entry.reused)
-    if evaluations < FEW_EVALUATIONS:
-        yield f"Only {evaluations} programs were tried beyond the starting one: the search has hardly begun."
-    dropped = {name: workload for workload, names in search.dropped.items() for name in names}
-    if dropped:
-        yield (
-            f"Baselines that are wrong or fail on some workload do not count there: {', '.join(sorted(dropped))} "
-            f"({', '.join(search.dropped)})."
-        )
+    evaluations = tried(search.entries.values())
+    if not evaluations:
+        yield "The search came to no program: only starting programs were judged."
+    elif evaluations < FEW_EVALUATIONS:
+        yield f"Only {evaluations} programs were tried beyond the starting ones: the search has hardly begun."
+    wrong, failed = left_out(search.dropped, wrong=True), left_out(search.dropped, wrong=False)
+    if wrong:
+        yield f"Baselines left out as wrong, so the speedup there is over the others: {'; '.join(wrong)}."
+    if failed:
+        yield f"Baselines left out because they fail: {'; '.join(failed)}."
 
 
 def _about_program(search: SearchHistory, finding: Finding) -> Iterator[str]:
@@ -90,10 +93,11 @@ def _about_program(search: SearchHistory, finding: Finding) -> Iterator[str]:
 
 
 def _about_workloads(finding: Finding) -> Iterator[str]:
-    slower = [w for w in finding.workloads if w.is_surely_slower]
-    if slower:
-        listed = ", ".join(f"{w.name} ({w.role}, {w.speedup:.2f}x)" for w in slower)
+    if finding.losses:
+        listed = ", ".join(f"{w.name} ({w.role}, {w.speedup:.2f}x)" for w in finding.losses)
         yield f"Slower than the fastest baseline on {listed}."
+    if finding.unmeasured:
+        yield f"Not measured on {', '.join(finding.unmeasured)}: it may be slower there."
     unsure = [w.name for w in finding.workloads if w.speedup < 1 and not w.is_surely_slower]
     if unsure:
         yield f"Perhaps slower on {', '.join(unsure)}: the interval holds 1."

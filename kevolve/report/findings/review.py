@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +43,10 @@ class Spent:
 
 @dataclass(frozen=True)
 class Review:
-    """Everything that is shown of a run, plain enough for JSON. `started` is in UTC."""
+    """Everything that is shown of a run, plain enough for JSON. `started` is in UTC.
+
+    `told` says in a sentence or two what the findings come to.
+    """
 
     name: str
     folder: str
@@ -52,6 +55,7 @@ class Review:
     ended: str
     sessions: int
     findings: tuple[Finding, ...]
+    told: tuple[str, ...]
     doubts: tuple[str, ...]
     spent: Spent
     sandbox: str
@@ -63,6 +67,7 @@ class Review:
 def review_of(history: History) -> Review:
     """The review of what `history` tells."""
     summary = history.summary
+    findings = tuple(finding_of(history, search) for search in history.searches.values())
     spent = Spent(
         seconds=summary.seconds,
         uses={use: sum(search.seconds[use] for search in history.searches.values()) for use in USES},
@@ -82,7 +87,8 @@ def review_of(history: History) -> Review:
         started=datetime.fromtimestamp(history.sessions[0].started, UTC).isoformat(timespec="minutes"),
         ended=history.sessions[-1].ended,
         sessions=len(history.sessions),
-        findings=tuple(finding_of(history, search) for search in history.searches.values()),
+        findings=findings,
+        told=tuple(_told(findings)),
         doubts=doubts_about_run(history),
         spent=spent,
         sandbox=summary.sandbox,
@@ -92,11 +98,32 @@ def review_of(history: History) -> Review:
     )
 
 
+def _told(findings: Sequence[Finding]) -> Iterator[str]:
+    """How many are confirmed, and whether the search found them at all."""
+    shown = [f for f in findings if f.program is not None]
+    if not shown:
+        return
+    confirmed = [f for f in shown if f.state != "unconfirmed"]
+    yield f"{len(confirmed)} of {len(shown)} {'is' if len(confirmed) == 1 else 'are'} confirmed on fresh data."
+    losing = [f"{w.name} of {f.operator} ({w.speedup:.2f}x)" for f in confirmed for w in f.losses]
+    if losing:
+        yield f"Of the confirmed, surely slower than the fastest baseline: {', '.join(losing)}."
+    started = [f.operator for f in shown if f.is_start]
+    tried = sum(f.tried for f in findings)
+    if len(started) == len(shown):
+        what = f"{tried} were tried, and none was better" if tried else "none was tried"
+        yield f"No program was found by search ({what}): these are starting programs."
+    elif started:
+        yield f"Starting programs, which the search did not improve on: {', '.join(started)}."
+
+
 def commands(review: Review, finding: Finding) -> list[tuple[str, str]]:
     """What to type to check a program, to use it, and to make it the kept champion: (purpose, command)."""
-    if finding.program is None or finding.state == "unconfirmed":
+    if finding.program is None:
         return []
     runs_dir = str(Path(review.folder).parent)
+    if finding.state == "unconfirmed":
+        return [("confirm it first: the run measures its best again when it ends", _go_on(review, runs_dir))]
     elsewhere = "" if runs_dir == Config().runs_dir else f" --runs-dir {runs_dir}"
     about = f"--operator {finding.operator}"
     place = Path(review.folder) / "champions" / finding.operator / finding.device
@@ -111,6 +138,17 @@ def commands(review: Review, finding: Finding) -> list[tuple[str, str]]:
             f"python -m kevolve.champions {about} --from {review.name}{elsewhere}",
         ),
     ]
+
+
+def _go_on(review: Review, runs_dir: str) -> str:
+    """What goes on with the run; one that has used up its budget needs more of it."""
+    budget, given = review.config.get("budget", {}), ""
+    if review.ended not in ("interrupted", "faults", ""):
+        given = "".join(
+            f" budget.{name}={2 * budget[name]:g}" for name in ("minutes", "evaluations") if budget.get(name)
+        )
+    elsewhere = "" if runs_dir == Config().runs_dir else f" runs_dir={runs_dir}"
+    return f"python -m kevolve.run resume=true name={review.name}{elsewhere}{given}"
 
 
 def _own_file(review: Review) -> str:

@@ -11,8 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from kevolve.report.charts import interval, programs, roofline, time
-from kevolve.report.findings.finding import Finding
+from kevolve.report.charts.svg import Scale
+from kevolve.report.findings.finding import Finding, WorkloadFinding
 from kevolve.report.findings.history import History, SearchHistory
 from kevolve.report.findings.review import USES, Review, commands
 from kevolve.report.page.show import SHOWN
@@ -38,7 +41,7 @@ def page_of(history: History, review: Review) -> str:
         for (operator, device), search, finding in zip(
             history.searches, history.searches.values(), review.findings, strict=True
         )
-        if len(search.entries) <= POINTS_KEPT and finding.program
+        if len(search.entries) <= POINTS_KEPT and finding.program and finding.tried
     }
     data = json.dumps(points, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
     return _template().render(
@@ -46,7 +49,7 @@ def page_of(history: History, review: Review) -> str:
         drawn=drawn,
         scale=scale,
         axis=interval.axis,
-        overview=lambda finding: interval.chart(finding.speedup, finding.interval, scale),
+        overview=lambda finding: _cell(finding, finding, scale),
         style=(FOLDER / "style.css").read_text(),
         script=(FOLDER / "script.js").read_text(),
         data=data,
@@ -62,18 +65,28 @@ def _drawn(history: History, search: SearchHistory, finding: Finding, review: Re
     source = history.source(search.entries[finding.program])
     scale = interval.scale_of(w.interval for w in finding.workloads)
     peaks = history.environment.get(finding.device, {}).get("peaks", {})
-    return {
+    drawn = {
         "programs": programs.chart(search, finding),
         "rows": programs.rows_of(search),
         "time": time.chart(search, finding, review.spent.seconds),
+    }
+    return {
+        **(drawn if finding.tried else {"programs": None}),
         "roofline": roofline.chart(finding, peaks),
         "scale": scale,
-        "cell": lambda w: interval.chart(w.speedup, w.interval, scale),
+        "cell": lambda w: _cell(finding, w, scale),
         "names": sorted({name for w in finding.workloads for name in (*w.baselines_us, *w.dropped)}),
         "source": source and source[:SOURCE_KEPT],
         "source_left": max(0, len(source or "") - SOURCE_KEPT),
         "commands": commands(review, finding),
     }
+
+
+def _cell(finding: Finding, measured: Finding | WorkloadFinding, scale: Scale) -> Markup:
+    """The drawing of a speedup of the search's program, over all or on a workload."""
+    if measured.speedup is None or measured.interval is None:
+        return Markup()
+    return interval.chart(measured.speedup, measured.interval, scale, is_confirmed=finding.state != "unconfirmed")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kevolve.screen import clock
+from kevolve.screen import clock, percent
 
 NONE = "–"
 
@@ -26,8 +26,8 @@ def micro(time_us: float | None) -> str:
 
 
 def share(fraction: float | None) -> str:
-    """`22 %`."""
-    return NONE if fraction is None else f"{fraction:.0%}".replace("%", " %")
+    """`22 %`, and `0.6 %` where it is less than one."""
+    return NONE if fraction is None else percent(fraction).replace("%", " %")
 
 
 def dollars(cost_usd: float | None) -> str:
