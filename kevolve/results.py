@@ -92,7 +92,10 @@ def next_commands(summary: Summary, config: Config) -> Iterator[str]:
 
 def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:
     low, high = best.interval
-    if is_better(result):
+    losses = ", ".join(f"{row.name} ({row.speedup:.2f}x)" for row in result.workloads if row.speedup < 1)
+    if is_better(result) and losses:
+        state = (f"confirmed on fresh data, but slower on {losses}", "bold yellow")
+    elif is_better(result):
         state = ("confirmed on fresh data", "bold green")
     elif best.confirmed:
         state = ("confirmed on fresh data, but not surely faster than the baseline", "bold yellow")
@@ -103,10 +106,20 @@ def _heading(result: Result, best: Best, doubt: str, config: Config) -> Text:
         (result.operator, "bold"),
         f" on {result.device}: ",
         (f"{best.speedup:.2f}x", "bold"),
-        f" [{low:.2f}, {high:.2f}] over the {rival}, worst workload {best.worst_speedup:.2f}x, "
+        f" [{low:.2f}, {high:.2f}] over the {rival}, worst search workload {best.worst_speedup:.2f}x, "
+        f"{_unseen(result)}, "
         f"{percent(best.roofline)} of the roofline, {best.language} program {best.program[:8]}, ",
         state,
     )
+
+
+def _unseen(result: Result) -> str:
+    """The worst of the holdout workloads, which only a confirmation measures."""
+    held = [row for row in result.workloads if row.role == "holdout"]
+    if not held:
+        return "no holdout workload measured"
+    worst = min(held, key=lambda row: row.speedup)
+    return f"worst unseen {worst.speedup:.2f}x ({worst.name})"
 
 
 def _workloads(result: Result) -> Table:

@@ -6,7 +6,7 @@ import csv
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from kevolve.report.__main__ import main
 from kevolve.report.findings.history import find_run, read_history
 from kevolve.report.findings.review import Review, review_of
 from kevolve.report.listener import Reporter
+from kevolve.screen import percent
 from kevolve.verdict import Fitness, Measurement, Rejected, Scored
-from tests.run_story import SOURCE, WINNER, Story, scored
+from tests.run_story import DEVICE, SOURCE, WINNER, Story, scored
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 
@@ -77,7 +78,7 @@ def test_a_report_says_what_won_by_how_much_over_what_and_whether_to_believe_it(
         assert expected in page
     status, out, _ = printed(capsys, folder, "--text")  # a folder is as good as a name
     assert status == 0
-    for expected in ("1.90x", "1.71 to 2.09", "confirmed on fresh data", "3.80x over the plain program"):
+    for expected in ("1.90x", "1.71 to 2.09", "confirmed on fresh data", "4.00x over the plain cpp program"):
         assert expected in out
 
 
@@ -88,7 +89,7 @@ def test_what_speaks_against_a_number_is_said_plainly(config: Config) -> None:
     for doubt in ("has not ended", "self-test", "failed 1 times"):
         assert any(doubt in said for said in told.doubts), doubt
     assert any("not confirmed" in said for said in finding.doubts)
-    assert any("nested (main)" in said for said in finding.doubts)
+    assert any("left out as wrong" in said and "nested on main" in said for said in finding.doubts)
 
     sure = Measurement("main", "search", 1.0, "bag", 100.0, 50.0, 2.0, (1.95, 2.05), 10.0)
     slow = replace(sure, workload="tall", role="holdout", us=125.0, speedup=0.8, interval=(0.78, 0.82))
@@ -103,6 +104,109 @@ def test_what_speaks_against_a_number_is_said_plainly(config: Config) -> None:
     within = replace(sure, interval=(0.9, 2.2))
     told = review(tell(replace(config, name="third"), confirmed=Scored(Fitness.of([within]), (within,))))
     assert told.findings[0].state == "unsure"
+
+
+def test_what_was_not_measured_is_not_shown_as_won(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    main = scored(2.0).measurements[0]
+    folder = begun(config, Scored(Fitness.of([main]), (main, replace(main, workload="half"))))
+    (finding,) = review(folder).findings
+    assert finding.slower_told == "no search workload; holdout not measured"
+    assert any("Not measured on odd" in said for said in finding.doubts)
+    assert finding.plain_told == "it is the plain program"
+    assert finding.over_plain is None
+    told = " ".join(review(folder).told)
+    assert "0 of 1 are confirmed" in told
+    assert "No program was found by search (none was tried)" in told
+    page = write(config, folder)
+    for expected in ("holdout not measured", "it is the<br>plain program", "not measured: odd", "value first"):
+        assert expected in page
+    for absent in ("value sure", "Every program, by evaluation", "Where rejects came from", "evaluation 0"):
+        assert absent not in page
+    assert "python -m kevolve.run resume=true name=story" in page  # what to type to have it confirmed
+    status, out, _ = printed(capsys, folder, "--text")
+    assert status == 0
+    assert "holdout not measured" in out
+
+
+def test_workloads_and_the_baselines_that_count_there_are_said_beside_the_headline(config: Config) -> None:
+    sure = Measurement("main", "search", 1.0, "bag", 100.0, 50.0, 2.0, (1.95, 2.05), 10.0)
+    half = replace(sure, workload="half", us=12.5, speedup=8.0, interval=(7.8, 8.2))
+    loss = replace(sure, workload="odd", role="holdout", us=500.0, speedup=0.2, interval=(0.19, 0.21))
+    folder = begun(
+        config, Scored(Fitness.of([sure, half]), (sure, half)), Scored(Fitness.of([sure]), (sure, half, loss))
+    )
+    (finding,) = review(folder).findings
+    assert finding.where_none_is_wrong == pytest.approx(2.0)  # a wrong baseline is left out on `half`
+    assert finding.by_dtype == pytest.approx({"float32": 2.0, "bfloat16": 8.0})
+    assert (finding.worst_on, finding.worst_holdout, finding.worst_holdout_on) == ("main", 0.2, "odd")
+    assert "slower on odd (0.20x)" in finding.claim
+    page = write(config, folder)
+    for expected in (
+        "batch 8, max_length 4; bfloat16; offsets int64; lengths full",
+        "✓ confirmed, with losses",
+        "0.20x",
+    ):
+        assert expected in page
+
+
+def test_a_program_is_compared_with_the_plain_one_of_its_own_language(config: Config) -> None:
+    story = Story(config)
+    programs = [
+        Program("jagged_sum", "cpp", "// plain\n", origin={"proposer": "seed", "file": "plain.cpp"}),
+        Program("jagged_sum", "triton", "# plain\n", origin={"proposer": "seed", "file": "plain.py"}),
+        Program("jagged_sum", "triton", "# tuned\n", origin={"proposer": "seed", "kind": "tuned"}),
+        Program("jagged_sum", "triton", "# drafted\n", origin={"proposer": "llm", "kind": "draft"}),
+    ]
+    opening(story)
+    for program, speedup in zip(programs, (1.0, 0.5, 2.0, 1.5), strict=True):
+        tell_program(story, program, scored(speedup))
+    story.population.close()
+    (finding,) = review(Path(config.runs_dir) / "story").findings
+    assert finding.over_plain == pytest.approx(4.0)
+    assert finding.written == "starting program tuned by hand"
+    assert finding.tried == 1  # the draft: it has no parents, but was not there before
+
+
+def begun(config: Config, found: Scored, confirmed: Scored | None = None) -> Path:
+    """A run that was interrupted after its only starting program, with or without a confirmation."""
+    story = Story(config)
+    opening(story)
+    plain = Program("jagged_sum", "cpp", "// plain\n", origin={"proposer": "seed", "file": "plain.cpp"})
+    tell_program(story, plain, found)
+    if confirmed is not None:
+        story.confirmed(plain, confirmed, reason="confirmed")
+    story.closed("interrupted")
+    story.population.close()
+    return Path(config.runs_dir) / str(config.name)
+
+
+def opening(story: Story) -> None:
+    """The beginning of a run on three workloads, with a baseline that is wrong in half precision."""
+    story.event("opened", config=asdict(story.config), environment={DEVICE: {}}, started=1.8e9)
+    facts = {"sizes": {"batch": 8, "max_length": 4}, "index_dtype": "int64", "lengths": "full"}
+    facts |= {"values": "normal", "layout": "contiguous"}
+    dtypes = {"main": "float32", "half": "bfloat16", "odd": "float32"}
+    story.event(
+        "surveyed",
+        operator="jagged_sum",
+        device=DEVICE,
+        times_us={name: {"bag": 100.0} for name in dtypes},
+        dropped={"half": {"nested": "wrong: out is further from the reference than rounding explains"}},
+        workloads={name: facts | {"dtype": dtype} for name, dtype in dtypes.items()},
+    )
+
+
+def tell_program(story: Story, program: Program, verdict: Scored) -> None:
+    """A program with its origin, and its verdict."""
+    told = {"id": program.id, "language": program.language, "source": story.population.put(program.source)}
+    told |= {"parents": [], "origin": dict(program.origin)}
+    place = {"operator": "jagged_sum", "device": DEVICE, "island": None}
+    story.event("proposed", asked=None, **place, program=told, tokens=0, cost_usd=0.0)
+    story.judged(program, verdict, 0)
+
+
+def test_a_share_below_one_percent_is_not_rounded_to_it() -> None:
+    assert [percent(share) for share in (0.0, 0.0004, 0.006, 0.22, 1.3)] == ["0%", "<0.1%", "0.6%", "22%", "130%"]
 
 
 def test_a_hostile_program_stays_text(config: Config) -> None:
