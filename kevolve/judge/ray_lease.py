@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray.exceptions import (
@@ -40,9 +40,6 @@ from kevolve.operators.custom.definition import Definition
 from kevolve.operators.custom.given import give, given
 from kevolve.program import Program
 from kevolve.verdict import Fault, Judgement, Key, Rejected
-
-if TYPE_CHECKING:
-    from kevolve.operators.operator import Workload
 
 _TRIES = 2  # a build or a call whose process died is tried once more
 _RESTART_SECONDS = 60.0
@@ -81,10 +78,17 @@ def chosen_languages(description: Description, wanted: Sequence[str]) -> tuple[s
     return chosen
 
 
-def _facts(workload: Workload) -> dict[str, Any]:
-    """What a workload is, as plain JSON. Its role, weight and cache stand with every measurement."""
+def described(survey: Survey, device_name: str) -> Survey:
+    """The survey with what its workloads are. Their role, weight and cache stand with every measurement."""
+    from kevolve.operators.registry import load_operator
+
     names = ("dtype", "index_dtype", "lengths", "values", "layout")
-    return {"sizes": dict(workload.sizes)} | {name: getattr(workload, name) for name in names}
+    facts = {
+        workload.name: {"sizes": dict(workload.sizes)} | {name: getattr(workload, name) for name in names}
+        for workload in load_operator(survey.operator, device_name).workloads
+        if workload.name in survey.times_us
+    }
+    return replace(survey, workloads=facts)
 
 
 class DeviceActor:
@@ -139,16 +143,11 @@ class DeviceActor:
 
     def survey(self, operator: str, seed: int) -> Survey | Fault:
         """See `Judge.survey`. What the system refuses is a fault."""
-        from kevolve.operators.registry import load_operator
-
         try:
             survey = self.judge.survey(operator, seed)
         except (OSError, MemoryError) as error:
             return Fault("device", f"{type(error).__name__}: {error}")
-        if isinstance(survey, Fault):
-            return survey
-        listed = load_operator(operator, self.judge.device.name).workloads
-        return replace(survey, workloads={w.name: _facts(w) for w in listed if w.name in survey.times_us})
+        return survey if isinstance(survey, Fault) else described(survey, self.judge.device.name)
 
     def measure(
         self, program: Program, built: Built, survey: Survey, seed: int, confirm: bool, to_beat: float

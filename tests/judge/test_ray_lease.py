@@ -16,7 +16,7 @@ from kevolve.config import Config
 from kevolve.errors import FaultsStopped, UsageError
 from kevolve.judge import ray_lease
 from kevolve.judge.lease import Survey
-from kevolve.judge.ray_lease import RayLease, chosen_languages, open_leases
+from kevolve.judge.ray_lease import RayLease, chosen_languages, described, open_leases
 from kevolve.judge.sandbox.worker import descendants
 from kevolve.languages.language import Built
 from kevolve.program import Program
@@ -47,6 +47,20 @@ def test_a_search_may_keep_to_some_of_a_devices_languages() -> None:
     assert chosen_languages(both, ["cuda", "cpp"]) == ("cuda",)
     with pytest.raises(UsageError, match="nvidia-h200 takes triton, cuda"):
         chosen_languages(both, ["cpp"])
+
+
+def test_a_survey_says_what_its_workloads_are_on_that_device() -> None:
+    survey = Survey("jagged_sum", "any", {"small": {"embedding_bag": 1.0}})
+    facts = {
+        "dtype": "float32",
+        "index_dtype": "int32",
+        "lengths": "uniform",
+        "values": "normal",
+        "layout": "contiguous",
+    }
+    sizes = {"batch": 128, "max_length": 64, "dim": 128}
+    assert described(survey, "cpu").workloads == {"small": {"sizes": sizes, **facts}}
+    assert described(survey, "cuda").workloads != described(survey, "cpu").workloads
 
 
 def built(lease: RayLease, source: str) -> tuple[Program, Built]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kevolve.report.findings.doubts import doubts_about
 from kevolve.report.findings.history import Entry, History, SearchHistory
-from kevolve.report.findings.left_out import by_dtype, left_out, where_none_is_wrong
+from kevolve.report.findings.left_out import by_dtype, where_none_is_wrong
 from kevolve.report.findings.lineage import Step, lineage
 from kevolve.report.findings.rejects import Reject, rejects
 from kevolve.report.findings.starting import Start, is_start, plain_of, starts, tried, written
@@ -68,9 +68,9 @@ class Finding:
 
     `found` is the speedup of the first look, `plain` that of the plain starting program in the same language, which is
     `plain_program`. `worst` is over the search workloads, `worst_holdout` over the holdout ones; each has its
-    workload's name beside it. `unmeasured` are workloads that the shown program has no time on. `left_out` are the
-    baselines that are wrong, with their workloads, and `where_none_is_wrong` the speedup on the search workloads
-    without one; `by_dtype` that by dtype. `tried` counts programs that the search itself came to.
+    workload's name beside it. `unmeasured` are workloads that the shown program has no time on. `wrong_on` are the
+    search workloads on which a baseline is left out as wrong, and `where_none_is_wrong` the speedup on the others;
+    `by_dtype` that by dtype. `tried` counts programs that the search itself came to.
     """
 
     operator: str
@@ -94,7 +94,6 @@ class Finding:
     plain: float | None = None
     plain_program: str = ""
     unmeasured: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
     where_none_is_wrong: float | None = None
     wrong_on: tuple[str, ...] = ()
     by_dtype: Mapping[str, float] = field(default_factory=dict)
@@ -165,7 +164,6 @@ def finding_of(history: History, search: SearchHistory) -> Finding:
         "rejects": rejects(judged),
         "tried": tried(search.entries.values()),
         "starts": starts(search),
-        "left_out": tuple(left_out(search.dropped, wrong=True)),
     }
     best = search.best
     if best is None:

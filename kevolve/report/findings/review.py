@@ -104,7 +104,8 @@ def _told(findings: Sequence[Finding]) -> Iterator[str]:
     if not shown:
         return
     confirmed = [f for f in shown if f.state != "unconfirmed"]
-    yield f"{len(confirmed)} of {len(shown)} {'is' if len(confirmed) == 1 else 'are'} confirmed on fresh data."
+    verb = "is" if len(confirmed) == 1 else "are"
+    yield f"{len(confirmed)} of {len(shown)} champions {verb} confirmed on fresh data."
     losing = [f"{w.name} of {f.operator} ({w.speedup:.2f}x)" for f in confirmed for w in f.losses]
     if losing:
         yield f"Of the confirmed, surely slower than the fastest baseline: {', '.join(losing)}."
