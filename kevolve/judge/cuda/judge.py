@@ -13,6 +13,7 @@ from kevolve.devices.cuda_driver import Driver
 from kevolve.devices.device import Device, Peaks
 from kevolve.judge.baselines import BaselineFault
 from kevolve.judge.correctness import Patience, Rejection, reject_if
+from kevolve.judge.cuda.ahead import compile_ahead, processes_here
 from kevolve.judge.cuda.baselines import BaselineProcess
 from kevolve.judge.cuda.content import Block
 from kevolve.judge.cuda.draws import Draws
@@ -43,6 +44,11 @@ _SHARE_OF_MEMORY = 8
 _HOST_BYTES = 8 << 30  # of address space, beyond what the driver has reserved
 _CALL_SECONDS = 5.0
 _PRECISE, _PRECISE_WHEN_CONFIRMED = 0.02, 0.01  # half an interval at which it is narrow enough
+
+
+def is_compiled(baseline: str) -> bool:
+    """Compiled forms are named so."""
+    return baseline.startswith("compiled")
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,9 @@ class CudaJudge:
             return remembered
         try:
             with self.lock:
+                slow = [name for name in baselines if is_compiled(name)]
+                processes = processes_here(self.driver.memory())
+                compile_ahead(operator, slow, processes, self.device.environment(), self.device.name)
                 streams = Streams(self.secret, seed)
                 draws, cache_bytes = Draws(operator, streams), self.device.cache_bytes
                 surveyor = Surveyor(operator, self._baseline_process(), self.arenas, draws, streams, cache_bytes)
@@ -246,8 +255,8 @@ class CudaJudge:
         return Rules((self.settings.max_pairs + 1) // 2, _PRECISE, trying.to_beat)
 
     def _counts(self, baseline: str) -> bool:
-        """Is the baseline one of those that the settings ask for? Compiled forms are named so."""
-        return self.settings.baselines == "all" or not baseline.startswith("compiled")
+        """Is the baseline one of those that the settings ask for?"""
+        return self.settings.baselines == "all" or not is_compiled(baseline)
 
     def _server(self, language_name: str) -> ForkServer:
         server = self.servers.get(language_name)
