@@ -19,6 +19,7 @@ from kevolve.population import read_text
 if TYPE_CHECKING:
     from kevolve.tracking.store import Search, Store
 
+ADDRESS = "MLFLOW_TRACKING_URI"  # which MLflow sets along with its own
 SYNCHRONOUS = "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"  # or what cannot be written is told to a log, and to nobody else
 CALL = "kevolve.call"  # the number of the call's event: none is sent twice
 BATCH = 50  # traces that one flush's time is for
@@ -126,13 +127,16 @@ def _at(store: Store) -> Iterator[None]:
     """Inside, MLflow's tracing, which knows one store for the whole process, writes to the run's."""
     import mlflow
 
-    before, was = mlflow.get_tracking_uri(), os.environ.get(SYNCHRONOUS)
+    is_set: Any = mlflow.is_tracking_uri_set
+    before: Any = mlflow.get_tracking_uri() if is_set() else None
+    was = {name: os.environ.get(name) for name in (SYNCHRONOUS, ADDRESS)}
     os.environ[SYNCHRONOUS] = "false"
     mlflow.set_tracking_uri(store.uri)
     try:
         yield
     finally:
-        mlflow.set_tracking_uri(before)
-        os.environ.pop(SYNCHRONOUS)
-        if was is not None:
-            os.environ[SYNCHRONOUS] = was
+        mlflow.set_tracking_uri(before)  # None: as if nobody had ever said
+        for name, value in was.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
