@@ -93,7 +93,8 @@ class Draws:
     def odd(self, roles: Collection[Role], times: int) -> list[Workload]:
         """Each kind of content that else only small workloads have, at the sizes of `times` workloads of these roles.
 
-        Which sizes is as secret as the content: a program that is careful only at sizes that are never timed is found.
+        Those that are hardest to notice come at all sizes. Which sizes is as secret as the content: a program that is
+        careful only at sizes that are never timed is found.
         """
         chooser = self.streams.chooser("odd")
         kinds: dict[str, list[Workload]] = {}
@@ -101,7 +102,12 @@ class Draws:
             if workload.role in roles:
                 for odd in self.operator.odd(workload, chooser):
                     kinds.setdefault(odd.values, []).append(odd)
-        return [odd for found in kinds.values() for odd in chooser.sample(found, min(times, len(found)))]
+        everywhere = self.operator.odd_everywhere
+        return [
+            odd
+            for values, found in kinds.items()
+            for odd in (found if values in everywhere else chooser.sample(found, min(times, len(found))))
+        ]
 
     def is_used_up(self) -> bool:
         """Has it served its programs?"""

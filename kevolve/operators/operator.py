@@ -111,6 +111,7 @@ class Operator(ABC):
     name: ClassVar[str]
     arguments: ClassVar[tuple[Argument, ...]]
     sizes: ClassVar[tuple[str, ...]]
+    odd_everywhere: ClassVar[tuple[str, ...]] = ()  # values of `odd` to try at every size: the hardest to notice
 
     def __init__(self, workloads: tuple[Workload, ...]):
         self.workloads = workloads

@@ -35,6 +35,7 @@ class JaggedOperator(Operator):
 
     sizes: ClassVar[tuple[str, ...]] = ("batch", "max_length", "dim")
     uses_whole_spans: ClassVar[bool] = False
+    odd_everywhere: ClassVar[tuple[str, ...]] = ("lone_cells",)
 
     def make_inputs(self, workload: Workload, rng: torch.Generator, device: str = "cpu") -> Inputs:
         """Every input of numbers, and offsets [batch + 1]. Numbers are drawn on `device`, seeded from `rng`."""
@@ -59,7 +60,8 @@ class JaggedOperator(Operator):
         kinds |= {"patchwork", "lone", "lone_cells"} | ({"lone_specials"} if "nan_row" in kinds else set())
         found = []
         for values in sorted(kinds) if others else ():
-            lengths = chooser.choice(others).lengths if chooser.random() < 0.5 else workload.lengths
+            keeps_lengths = values in self.odd_everywhere or chooser.random() < 0.5
+            lengths = workload.lengths if keeps_lengths else chooser.choice(others).lengths
             name = f"{workload.name} with {values} values and {lengths} lengths"
             found.append(replace(workload, name=name, role="adversarial", values=values, lengths=lengths))
         return found
