@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -114,18 +115,20 @@ def test_how_a_reply_ended_is_told(finish: str, text: str) -> None:
 
 
 def test_one_model_is_not_asked_more_often_at_once_than_it_may() -> None:
-    at_once: list[int] = [0, 0]
+    at_once, lock = [0, 0], threading.Lock()
 
     def script(request: dict[str, Any]) -> Answer:
-        at_once[0] += 1
-        at_once[1] = max(at_once)
+        with lock:
+            at_once[0] += 1
+            at_once[1] = max(at_once)
         time.sleep(0.05)
-        at_once[0] -= 1
+        with lock:
+            at_once[0] -= 1
         return Answer("x")
 
     with serving(script) as server:
         assert all(isinstance(found, Reply) for found in called(settings(server.base, concurrency=3), times=12))
-    assert at_once[1] == 3
+    assert 1 < at_once[1] <= 3
 
 
 def test_prices_and_shares_are_read_or_refused() -> None:
