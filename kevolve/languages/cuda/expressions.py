@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tree_sitter import Node
@@ -70,7 +71,7 @@ class Names:
         return found
 
 
-class Expressions:
+class Expressions(ABC):
     """Values. `called` is the translation's: the name in Python of a function of the program."""
 
     offered = (*_OFFERED, "workspace<T>", "zeroed_workspace<T>", "dim3", "sizeof")
@@ -94,8 +95,9 @@ class Expressions:
                     if name is not None and name.type == "identifier":
                         self.globals.setdefault(text(name), []).append(node)
 
+    @abstractmethod
     def called(self, name: str, node: Node) -> str:
-        raise NotImplementedError
+        """A call of a function of the program's own, as a value."""
 
     # ----------------------------------------------------------------------------------------------------- types
 
