@@ -97,7 +97,7 @@ class Expressions(ABC):
 
     @abstractmethod
     def called(self, name: str, node: Node) -> str:
-        """A call of a function of the program's own, as a value."""
+        """Python's name of a function of the program. Raises Refused."""
 
     # ----------------------------------------------------------------------------------------------------- types
 
