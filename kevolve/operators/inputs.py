@@ -189,13 +189,15 @@ class ValueRegime:
 
     `exact`: small integers, whose sums are exact in float32 in any order. `movable`: the content has no tie to
     its rows, so that the same values shifted to other rows are as good (what makes `refresh` cheap). `free_bits`: the
-    bits of a float32 that may be any others without leaving the regime (see `mixed_copy`).
+    bits of a float32 that may be any others without leaving the regime (see `mixed_copy`). `cancels`: the roundings
+    of a long float32 sum cancel; where numbers are much alike, or some far greater than others, all may go one way.
     """
 
     fill: Callable[[torch.Tensor, Rows, torch.Generator], object]
     exact: bool = False
     movable: bool = True
     free_bits: int = 0
+    cancels: bool = False
 
 
 def _normal(values: torch.Tensor, rows: Rows, rng: torch.Generator) -> torch.Tensor:
@@ -309,11 +311,13 @@ _SIGN, _MANTISSA = 0x8000_0000, 0x007F_FFFF
 _STEPS_OF_OFFSET = 0x7FF  # what differs between values of `offset`, which all have the same leading digits
 
 VALUES: dict[str, ValueRegime] = {
-    "normal": ValueRegime(_normal, free_bits=_SIGN | _MANTISSA),
+    "normal": ValueRegime(_normal, free_bits=_SIGN | _MANTISSA, cancels=True),
     "uniform": ValueRegime(
-        lambda values, rows, rng: values.uniform_(-1, 1, generator=rng), free_bits=_SIGN | _MANTISSA
+        lambda values, rows, rng: values.uniform_(-1, 1, generator=rng), free_bits=_SIGN | _MANTISSA, cancels=True
     ),
-    "shifted": ValueRegime(lambda values, rows, rng: values.normal_(mean=3, generator=rng), free_bits=_MANTISSA),
+    "shifted": ValueRegime(
+        lambda values, rows, rng: values.normal_(mean=3, generator=rng), free_bits=_MANTISSA, cancels=True
+    ),
     "wide": ValueRegime(_wide, free_bits=_SIGN | _MANTISSA),
     "integers": ValueRegime(
         lambda values, rows, rng: values.random_(-8, 9, generator=rng), exact=True, free_bits=_SIGN
@@ -322,20 +326,20 @@ VALUES: dict[str, ValueRegime] = {
     # Far enough below zero that exp(value) is 0 in float32: a maximum that starts from 0 shows.
     "all_negative": ValueRegime(lambda values, rows, rng: values.normal_(generator=rng).abs_().mul_(-10).sub_(150)),
     "large": ValueRegime(
-        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4), free_bits=_SIGN | _MANTISSA
+        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e4), free_bits=_SIGN | _MANTISSA, cancels=True
     ),
     "small": ValueRegime(
-        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e-3), free_bits=_SIGN | _MANTISSA
+        lambda values, rows, rng: values.normal_(generator=rng).mul_(1e-3), free_bits=_SIGN | _MANTISSA, cancels=True
     ),
-    # The square of the mean is a hundred million times the variance.
+    # The square of the mean is a hundred million times the variance. Roundings cancel only in sums of some 10,000.
     "offset": ValueRegime(
-        lambda values, rows, rng: values.normal_(mean=1e4, generator=rng), free_bits=_STEPS_OF_OFFSET
+        lambda values, rows, rng: values.normal_(mean=1e4, generator=rng), free_bits=_STEPS_OF_OFFSET, cancels=True
     ),
     "patchwork": ValueRegime(_patchwork),
     "lone": ValueRegime(_lone, movable=False),
     "lone_cells": _lone_cells(200.0, -200.0, 1e4),  # exp(200) is infinite in float32
     "lone_specials": _lone_cells(torch.inf, -torch.inf, torch.nan),
-    "cancellation": ValueRegime(_cancellation, movable=False),
+    "cancellation": ValueRegime(_cancellation, movable=False, cancels=True),
     "neg_inf_cells": _sprinkle(-torch.inf, 0.1),
     "neg_inf_row": _all_of_one(-torch.inf),
     "pos_inf_cell": _one_cell(torch.inf),

@@ -241,13 +241,16 @@ def owners(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     return entry, takes_part
 
 
-def sum_error(terms: torch.Tensor) -> torch.Tensor:
+def sum_error(terms: torch.Tensor, values: str, most: float = 2.0**-12) -> torch.Tensor:
     """What a float32 sum of that many terms in any order loses, as a share of the sum of their magnitudes.
 
     n roundings of partial sums, each at most the sum of magnitudes and independent in sign, add up to about
-    sqrt(n) roundoffs of that sum; twice that is allowed, and never more than a 4,096th of it.
+    sqrt(n) roundoffs of that sum; twice that is allowed. Where they are not independent (`values` names the regime)
+    they add up to n at worst. Never more than `most` of it.
     """
-    return (2 * FLOAT32_ROUNDOFF * terms.double().sqrt()).clamp_(max=2.0**-12)
+    count = terms.double()
+    roundings = 2 * count.sqrt() if VALUES[values].cancels else count.maximum(2 * count.sqrt())
+    return (FLOAT32_ROUNDOFF * roundings).clamp_(max=most)
 
 
 def bytes_moved(inputs: Inputs, numbers: int) -> int:

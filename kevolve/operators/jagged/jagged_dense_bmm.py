@@ -70,7 +70,7 @@ class JaggedDenseBmm(JaggedOperator):
         magnitude = _products(inputs, inputs.values.double().abs_(), inputs.matrices.double().abs_())
         # Twice what a sum may lose: roundings deviate by 0.6 sqrt(n) roundoffs where an early product is as large as
         # the sum, and the worst of a hundred million results, as a GPU's workloads have them, by nearly six times that.
-        share = 2 * sum_error(torch.tensor(inputs.dim)) + FLOAT32_ROUNDOFF
+        share = 2 * sum_error(torch.tensor(inputs.dim), workload.values) + FLOAT32_ROUNDOFF
         tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
         return {"out": Within(wanted, tolerance)}
 

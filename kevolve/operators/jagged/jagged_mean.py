@@ -66,6 +66,6 @@ class JaggedMean(JaggedOperator):
         wanted = expected["out"]
         lengths = inputs.offsets.diff()[:, None]
         magnitude = sum_spans(inputs, inputs.values.double().abs_()) / lengths.clamp(min=1)
-        share = sum_error(lengths) + 2 * FLOAT32_ROUNDOFF
+        share = sum_error(lengths, workload.values) + 2 * FLOAT32_ROUNDOFF
         tolerance = share * magnitude + output_rounding(wanted, dtype) + SMALLEST
         return {"out": Within(wanted, tolerance)}

@@ -9,7 +9,7 @@ import torch
 
 from kevolve.operators.checks import FLOAT32_ROUNDOFF, SMALLEST, Allowed, Within, output_rounding
 from kevolve.operators.jagged.gathered import Gathered, on_device
-from kevolve.operators.jagged.jagged import JaggedOperator, owners, spans
+from kevolve.operators.jagged.jagged import JaggedOperator, owners, spans, sum_error
 from kevolve.operators.jagged.softmax_baselines import softmax_baselines
 from kevolve.operators.operator import Argument, Baseline, Cost, Inputs, Outputs, Workload
 
@@ -66,9 +66,9 @@ class JaggedSoftmax(JaggedOperator):
     def allowed(self, workload: Workload, expected: Outputs, inputs: Inputs) -> Mapping[str, Allowed]:
         """Within what float32 arithmetic in any order loses, relative to each element; 0 exactly where 0 belongs.
 
-        8 roundoffs for the exponential and the division, 2 sqrt(n) for the sum, and 4 times the column's greatest
-        magnitude for the exponent (which forms like exp2(x c - m c) round at that magnitude); never more than a
-        256th.
+        8 roundoffs for the exponential and the division, what a sum loses (exp(0) need not come out as 1, so equal
+        terms are no better), and 4 times the column's greatest magnitude for the exponent (which forms like
+        exp2(x c - m c) round at that magnitude); never more than a 256th.
         """
         dtype = getattr(torch, workload.dtype)
         wanted = expected["out"]
@@ -78,8 +78,8 @@ class JaggedSoftmax(JaggedOperator):
         magnitudes = inputs.values.nan_to_num(0, 0, 0).abs_()
         lengths = [end - start for start, end in spans(inputs)]
         greatest = _greatest(inputs, magnitudes.double())
-        sum_error = 2 * wanted.new_tensor(lengths).clamp_(min=0).sqrt_()[:, None]
-        share = ((8 + sum_error + 4 * greatest) * FLOAT32_ROUNDOFF).clamp_(max=2.0**-8)
+        sums = sum_error(wanted.new_tensor(lengths).clamp_(min=0), workload.values)[:, None]
+        share = ((8 + 4 * greatest) * FLOAT32_ROUNDOFF + sums).clamp_(max=2.0**-8)
         entry, takes_part = owners(inputs)
         tolerance = share[entry].mul_(wanted).add_(output_rounding(wanted, dtype)).add_(SMALLEST)
         return {"out": Within(wanted, tolerance.masked_fill_(~takes_part[:, None], 0.0))}

@@ -56,5 +56,9 @@ class JaggedSum(JaggedOperator):
         if VALUES[workload.values].exact:
             return {"out": Exact(wanted)}
         magnitude = sum_spans(inputs, inputs.values.double().abs_())
-        tolerance = sum_error(inputs.offsets.diff())[:, None] * magnitude + output_rounding(wanted, dtype) + SMALLEST
+        tolerance = (
+            sum_error(inputs.offsets.diff(), workload.values)[:, None] * magnitude
+            + output_rounding(wanted, dtype)
+            + SMALLEST
+        )
         return {"out": Within(wanted, tolerance)}
