@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,25 +20,25 @@ from kevolve.operators.custom.bring import bring, ready
 from kevolve.population import Population, open_run
 from kevolve.propose.desk import Desk
 from kevolve.propose.llm.checking import refuse_unready
-from kevolve.propose.proposer import PutOff, Request, is_resident
+from kevolve.propose.proposer import PutOff, is_resident
 from kevolve.search import opening
-from kevolve.search.confirmation import crown, write_champions
+from kevolve.search.asking import Asking
+from kevolve.search.confirmation import write_champions
+from kevolve.search.crowning import Crowning
 from kevolve.search.earlier import beginnings
-from kevolve.search.exchange import Exchange
-from kevolve.search.judging import Ready, build, measure, seed_of, survey_of
+from kevolve.search.judging import Ready, seed_of, survey_of
 from kevolve.search.lineage import Lineage, Step
 from kevolve.search.listener import Audience, Listener
 from kevolve.search.phases import Phases
 from kevolve.search.policies.policy import Search
 from kevolve.search.proposing import in_one_line
-from kevolve.search.repairing import to_repair
 from kevolve.search.session import leases_of, proposer_of, running
 from kevolve.search.steps import Steps
 from kevolve.search.stopping import Stopping
 from kevolve.search.workers import Workers, workers_of
 from kevolve.summary import Summary, Tally
 from kevolve.trouble import resume_command
-from kevolve.verdict import Fault, Judgement, Rejected
+from kevolve.verdict import Fault
 
 if TYPE_CHECKING:
     from kevolve.config import Config
@@ -124,9 +123,7 @@ class Driver:
         self.stopping = Stopping(config.budget, lineage, began, tally.seconds)
         self.phases = Phases()
         self.changed = asyncio.Event()
-        self.asking: Counter[Search] = Counter()
         self.quiet_at = time.monotonic()
-        self.confirmation_seconds = 0.0  # the longest so far
         self.resident: Resident | None = None
 
     async def run(
@@ -177,7 +174,6 @@ class Driver:
         for search in self.starting:
             self.lineage.state(search)
         self.islands = self.workers.islands(self.config.policy, self.config.seed, self.lineage.memories)
-        self.exchange = Exchange(self.config.policy, self.lineage, self.islands, self.store)
         self.steps = Steps(
             self.config.seed,
             self.leases,
@@ -190,8 +186,10 @@ class Driver:
         )
         if self.resident is not None:
             self.resident.begin(self.desk())
-        unfinished = [step for state in self.lineage.searches.values() for step in state.open.values()]
-        self.unfinished = deque(sorted(unfinished, key=lambda step: step.asked or 0))
+        repairs = self.resident.repairs if self.resident is not None else 0
+        shared = (self.config, self.lineage)
+        self.asking = Asking(*shared, self.stopping, self.islands, self.store, self.use_quiet_moment, repairs)
+        self.crowning = Crowning(*shared, self.leases, self.stopping, self.steps, self.store)
 
     def desk(self) -> Desk:
         """What a resident proposer works at."""
@@ -210,7 +208,7 @@ class Driver:
         try:
             await self.judge_starting_programs()
             await self.steady_state()
-            await self.confirm()
+            await self.crowning.confirm()
         except asyncio.CancelledError:
             me.uncancel()
             if watch.done():
@@ -308,7 +306,7 @@ class Driver:
         is_light = self.resident is not None  # who proposes waits for somebody else: no timing should come before that
         while True:
             async with self.phases.shared(light=is_light):
-                step = await self.next_step(number)
+                step = await self.asking.next_step(number)
                 ready = await self.develop(step) if step is not None else None
             if step is None:
                 if self.stopping.reason is not None:
@@ -337,88 +335,6 @@ class Driver:
         lease = self.leases[step.search.device]
         async with self.phases.alone() if lease.exclusive else self.phases.shared():
             await self.steps.measure(step, ready)
-
-    async def next_step(self, lane: int) -> Step | None:
-        """A step that an earlier session left open, or else a new one; None if there is nothing to ask for now."""
-        if self.unfinished:
-            return self.unfinished.popleft()
-        if self.stopping.is_over():
-            return None
-        self.use_quiet_moment()
-        await self.exchange.where_due()
-        return await self.ask(lane)
-
-    async def ask(self, lane: int) -> Step | None:
-        """Ask the next island of the search that has asked least: searches and islands take turns."""
-        wanting = [
-            search
-            for search, state in self.lineage.searches.items()
-            if self.stopping.wants_more(state, self.asking[search])
-        ]
-        if not wanting or self.stopping.reason is not None:
-            return None
-        most = self.resident.repairs if self.resident is not None else 0
-        if (lost := to_repair(self.lineage, wanting, most, self.config.seed)) is not None:
-            return self.begin(lane, *lost)
-        search = min(wanting, key=self.asks)
-        island = self.asks(search) % self.config.policy.islands
-        self.asking[search] += 1
-        try:
-            request, asks = await self.islands.ask(island, search)
-        finally:
-            self.asking[search] -= 1
-        return self.begin(lane, search, island, request, asks)
-
-    def begin(self, lane: int, search: Search, island: int, request: Request, asks: int) -> Step:
-        """Store a request; its step is then open."""
-        asked = self.lineage.asked + 1
-        place = {"lane": lane, "asked": asked, "operator": search.operator, "device": search.device, "island": island}
-        self.store("asked", {**place, "request": asdict(request), "random_state": asks})
-        return self.lineage.state(search).open[asked]
-
-    def asks(self, search: Search) -> int:
-        """How often the search has asked, lanes that are just asking included."""
-        return sum(self.lineage.state(search).asks) + self.asking[search]
-
-    async def confirm(self) -> None:
-        """Find every search's champion, unless somebody wants to leave or the machine fails."""
-        for place, (search, state) in enumerate(self.lineage.searches.items(), start=1):
-            if self.stopping.reason in ("interrupted", "faults"):
-                return
-            yet_to_come = len(self.lineage.searches) - place
-            await crown(
-                state,
-                lambda program, search=search: self.again(search, program),  # type: ignore[misc]
-                lambda *found, search=search: self.confirmed(search, *found),
-                lambda first=yet_to_come: self.is_late(first) or self.stopping.reason == "interrupted",  # type: ignore[misc]
-                self.config.budget.confirmations,
-            )
-            if state.best(1) and state.champion is None and self.lineage.faults:
-                self.stopping.reason = "faults"  # only the machine is why there is no champion: a resume finds it
-
-    def is_late(self, first: int) -> bool:
-        """Is there no time for one more confirmation, after `first` others that must not be left out?"""
-        return self.stopping.seconds_left <= (first + 1) * self.confirmation_seconds
-
-    async def again(self, search: Search, id: str) -> Judgement:
-        """Judge a program once more, on fresh data and all timed workloads."""
-        state, lease = self.lineage.state(search), self.leases[search.device]
-        program = self.lineage.program(search.operator, state.programs[id])
-        assert state.survey is not None
-        started = time.monotonic()
-        built = await build(lease, program)
-        if isinstance(built, Rejected | Fault):
-            return Judgement(lease.key(program), built)
-        seed = seed_of(self.config.seed, search.operator, search.device, id, "confirm")
-        judgement = await measure(lease, state.survey, Ready(program, built), seed, confirm=True)
-        self.confirmation_seconds = max(self.confirmation_seconds, time.monotonic() - started)
-        return judgement
-
-    def confirmed(self, search: Search, program: str, judgement: Judgement, champion: bool, reason: str) -> None:
-        """Store what came of a confirmation."""
-        facts = {"program": program, "champion": champion, "reason": reason}
-        place = {"operator": search.operator, "device": search.device}
-        self.store("confirmed", {**place, **facts, "judgement": self.steps.record(judgement)})
 
     def use_quiet_moment(self) -> None:
         """Now and then, while nothing is timed: write the summary and let the listeners do their slow things."""
