@@ -176,7 +176,7 @@ def check_all(operator: Operator, runner: Runner, draws: Draws, odd: Sequence[Wo
 def check_answer(operator: Operator, workload: Workload, call: Call, arenas: Arenas) -> None:
     """Raises Rejection if a timed call's answer is wrong, or if it wrote beside its outputs."""
     check_guards(workload, call, arenas, "timing")
-    reject_if(operator.checker(workload, call.given)(call.answer()), workload, "timing")
+    reject_if(operator.check(workload, call.answer(), operator.oracle(call.given), call.given), workload, "timing")
 
 
 def check_pieces(

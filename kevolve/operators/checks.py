@@ -36,7 +36,7 @@ def check_form(outputs: Outputs, shapes: Mapping[str, tuple[int, ...]], dtype: t
 def output_rounding(expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """One to two units in the last place of `expected` in `dtype`: correct rounding needs half of one."""
     kind = torch.finfo(dtype)
-    return expected.abs() * kind.eps + kind.smallest_normal * kind.eps
+    return expected.abs().mul_(kind.eps).add_(kind.smallest_normal * kind.eps)
 
 
 class Allowed(Protocol):

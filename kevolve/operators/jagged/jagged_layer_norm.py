@@ -86,20 +86,22 @@ class JaggedLayerNorm(JaggedOperator):
         entry, takes_part = owners(inputs)
         terms = inputs.offsets.diff().double() * inputs.dim
 
-        def mean(numbers: torch.Tensor) -> torch.Tensor:
-            """Over each entry, [batch]; rows of no entry left out, not multiplied: they may hold anything."""
-            sums = numbers.sum(dim=1).masked_fill_(~takes_part, 0.0)
-            means: torch.Tensor = values.new_zeros(inputs.batch).index_add_(0, entry, sums) / terms.clamp(min=1)
+        def mean(sums: torch.Tensor) -> torch.Tensor:
+            """Over each entry, [batch], from sums over rows; rows of no entry left out: they may hold anything."""
+            used = sums.masked_fill(~takes_part, 0.0)
+            means: torch.Tensor = values.new_zeros(inputs.batch).index_add_(0, entry, used) / terms.clamp(min=1)
             return means
 
-        spread = (mean((values - mean(values)[entry][:, None]).square_()) + EPSILON).sqrt()
+        # Products of matrices, as they are much quicker than reductions of the same.
+        squares = mean((values[:, None, :] @ values[:, :, None]).flatten())
+        spread = (squares - mean(values @ values.new_ones(inputs.dim)) ** 2).clamp(min=0).add_(EPSILON).sqrt_()
         error = sum_error(terms, workload.values) + 2 * FLOAT32_ROUNDOFF
-        shift = error * mean(values.abs()) / spread
+        shift = error * squares.sqrt() / spread  # magnitudes are at most the root of their mean square on average
         # Squares are positive: a running sum loses the small ones one like the other.
         cancels = VALUES[workload.values].cancels
         squares_error = 4 * error if cancels else sum_error(terms, workload.values, most=1.0)
-        scale = (squares_error * mean(values.square()) / spread.square()).clamp(max=2.0**-8) / 2 + shift**2
+        scale = (squares_error * squares / spread.square()).clamp(max=2.0**-8) / 2 + shift**2
         share = scale + 4 * FLOAT32_ROUNDOFF
         tolerance = wanted.abs().mul_(share[entry][:, None]).add_(shift[entry][:, None])
-        tolerance += output_rounding(wanted, dtype) + SMALLEST
+        tolerance += output_rounding(wanted, dtype).add_(SMALLEST)
         return {"out": Within(wanted, tolerance.masked_fill_(~takes_part[:, None], 0.0))}
