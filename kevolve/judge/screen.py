@@ -16,9 +16,9 @@ MAX_SOURCE_BYTES = 64 << 10  # a table of answers is bigger than any kernel
 
 _HEADERS = frozenset(
     """
-    kevolve.h cmath cstdint cstring cstddef cstdlib cfloat climits algorithm array functional limits memory new numeric
-    tuple type_traits utility vector math.h stdint.h string.h stddef.h stdlib.h float.h limits.h omp.h immintrin.h
-    x86intrin.h arm_neon.h arm_sve.h
+    kevolve.h cmath cstdint cstring cstddef cstdlib cfloat climits algorithm array atomic bit functional
+    initializer_list iterator limits memory new numeric tuple type_traits utility vector math.h stdint.h string.h
+    stddef.h stdlib.h float.h limits.h omp.h immintrin.h x86intrin.h arm_neon.h arm_sve.h
     """.split()
 )
 _SPLICE = re.compile(r"\\[ \t\f\v\r]*\n")
