@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -42,7 +43,10 @@ def test_a_reviewer_finds_what_won_how_it_came_about_and_the_champion_to_use(tmp
         await tab.shot("mlflow-charts", height=1100)
         await tab.open(f"{place}/{runs['all']}/artifacts/report.html")
         await tab.wait_for("document.querySelector('iframe')")
-        await tab.shot("mlflow-report", height=1100)
+        shown = "fetch(document.querySelector('iframe').src).then(answer => answer.text())"
+        assert "<title>long: kevolve report</title>" in await tab.value(shown)
+        await asyncio.sleep(2)  # what a frame of another origin has drawn cannot be asked
+        await tab.shot("mlflow-report", width=1600, height=1100)
         await tab.open(f"{server.address}/#/models/kevolve.jagged_sum.{DEVICE}/versions/1")
         await tab.wait_for("document.body.innerText.includes('kevolve.export long')")
         await tab.wait_for("/@\\s*champion/.test(document.body.innerText)")

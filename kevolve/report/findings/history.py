@@ -50,7 +50,8 @@ class Entry:
     def proposer(self) -> str:
         """Who made it, and with which model."""
         origin = self.record["origin"]
-        return " ".join(str(origin[name]) for name in ("proposer", "model") if origin.get(name)) or "unknown"
+        names = [str(origin[name]) for name in ("proposer", "model") if origin.get(name)]
+        return " ".join(dict.fromkeys(names)) or "unknown"
 
     @property
     def why(self) -> str:
