@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kevolve.environment import lasting
 from kevolve.events import Event
 from kevolve.judge.lease import Survey
 from kevolve.program import Program
@@ -207,7 +208,7 @@ class Lineage:
 
     def _opened(self, data: Record) -> None:
         for search, state in self.searches.items():
-            if data["environment"].get(search.device) != self.environment.get(search.device):
+            if lasting(data["environment"].get(search.device)) != lasting(self.environment.get(search.device)):
                 # Another toolchain or sandbox: old times say nothing about what is measured from here on.
                 state.survey, state.confirmed, state.champion = None, {}, None
         if self.closed is not None:

@@ -236,6 +236,17 @@ def test_another_toolchain_is_surveyed_and_confirmed_anew(tmp_path: Path) -> Non
     assert newer.confirmed
 
 
+@pytest.mark.parametrize(("machine", "surveys"), [("one (192.0.2.1, node 5678ef90)", 1), ("two (192.0.2.2)", 2)])
+def test_a_resume_on_the_same_machine_keeps_its_survey_though_ray_gives_the_node_another_id(
+    tmp_path: Path, machine: str, surveys: int
+) -> None:
+    facts = {"sandbox": "stub", "toolchain": "stub-1"}
+    run(config(tmp_path, evaluations=3), StubLease(environment={**facts, "node": "one (192.0.2.1, node 1234abcd)"}))
+    again = StubLease(environment={**facts, "node": machine})
+    run(config(tmp_path, evaluations=6, resume=True), again)
+    assert sum(event.kind == "surveyed" for event in events_of(config(tmp_path))) == surveys
+
+
 def test_a_cluster_that_is_gone_ends_the_run_even_if_the_device_never_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kevolve.environment import lasting
 from kevolve.report.findings.history import History, SearchHistory
 from kevolve.report.findings.left_out import left_out
 from kevolve.report.findings.starting import tried
@@ -50,7 +51,7 @@ def _about_run(history: History) -> Iterator[str]:
         if tested != "passed":
             why = {None: "is not recorded", "off": "was switched off"}.get(tested, f"did not run: {tested}")
             yield f"The judge's self-test on {device} {why}: nobody looked whether its promises hold on this machine."
-    if len({str(session.environment) for session in history.sessions}) > 1:
+    if len({str({k: lasting(v) for k, v in session.environment.items()}) for session in history.sessions}) > 1:
         yield "The machine, toolchain or sandbox changed between sessions: their first looks do not compare."
     if len(history.judge_versions) > 1:
         yield f"{len(history.judge_versions)} versions of the judge took part; their verdicts may differ in strictness."

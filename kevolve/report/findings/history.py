@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kevolve.environment import lasting
 from kevolve.errors import UsageError, nearest
 from kevolve.events import Event, read_events
 from kevolve.population import read_text
@@ -221,8 +222,9 @@ class _Reader:
         for section in NEEDED:
             data["config"][section]
         if self.history.sessions:
+            before = self.history.environment
             for search in self.history.searches.values():
-                if data["environment"].get(search.device) != self.history.environment.get(search.device):
+                if lasting(data["environment"].get(search.device)) != lasting(before.get(search.device)):
                     # Measured with another toolchain or sandbox: the driver confirms anew, too.
                     search.confirmations, search.champion = {}, None
         self.history.sessions.append(Session(data["config"], data["environment"], started))
