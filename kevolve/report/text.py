@@ -87,7 +87,7 @@ def _search(review: Review, f: Finding, console: Console) -> None:
             told = ", ".join(f"{dtype} {times(speedup)}" for dtype, speedup in f.by_dtype.items())
             console.print(say(f"  by dtype: {told}"), soft_wrap=True)
         if f.where_none_is_wrong:
-            where = f"  {times(f.where_none_is_wrong)} on the search workloads where no baseline is wrong"
+            where = f"  {times(f.where_none_is_wrong)} on the search workloads where all baselines are right"
             console.print(say(f"{where}, so not on {', '.join(f.wrong_on)}"), soft_wrap=True)
         console.print(_workloads(f))
     _doubts(console, f.doubts)

@@ -17,6 +17,7 @@ WIDE = 0.1  # half an interval, as a share of its value
 FEW_EVALUATIONS = 10
 DISTURBED_SHARE = 0.2
 ABOVE_ROOFLINE = 1.05
+FLATTERED = 0.9  # of the first look's speedup, or less, is what was confirmed
 
 
 def doubts_about_run(history: History) -> tuple[str, ...]:
@@ -83,6 +84,8 @@ def _about_program(search: SearchHistory, finding: Finding) -> Iterator[str]:
     found = search.entries[finding.program or ""].interval
     if finding.state != "unconfirmed" and found is not None and high < found[0]:
         yield f"Fresh data did not bear out the first look: {finding.speedup:.2f}x, and {finding.found:.2f}x then."
+    elif finding.state != "unconfirmed" and finding.found and finding.speedup < FLATTERED * finding.found:
+        yield f"The first look flattered it: {finding.found:.2f}x then, {finding.speedup:.2f}x on fresh data."
     if (high - low) / 2 > WIDE * finding.speedup:
         yield f"The interval is wide ({low:.2f}x to {high:.2f}x): the machine was noisy or the pairs were few."
     if finding.holdout and finding.holdout_interval and finding.holdout_interval[1] < low:
@@ -102,6 +105,8 @@ def _about_workloads(finding: Finding) -> Iterator[str]:
     unsure = [w.name for w in finding.workloads if w.speedup < 1 and not w.is_surely_slower]
     if unsure:
         yield f"Perhaps slower on {', '.join(unsure)}: the interval holds 1."
+    if finding.undecided:
+        yield f"Not surely faster on {', '.join(finding.undecided)}: the interval reaches 1."
     noisy = [w.name for w in finding.workloads if w.pairs and w.disturbed > DISTURBED_SHARE * w.pairs]
     if noisy:
         yield f"Other work of the machine disturbed many pairs on {', '.join(noisy)}; they were taken anew."

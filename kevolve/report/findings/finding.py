@@ -142,13 +142,18 @@ class Finding:
         return tuple(w.name for w in self.workloads if w.speedup < 1)
 
     @property
+    def undecided(self) -> tuple[str, ...]:
+        """Workloads on which it came out faster, but not for sure."""
+        return tuple(w.name for w in self.workloads if w.speedup >= 1 and w.interval[0] <= 1)
+
+    @property
     def slower_told(self) -> str:
         """The same as words: a workload without a measurement is not one that was won."""
         if self.program is None:
             return ""
         told = ", ".join(self.slower_on)
         if not self.unmeasured:
-            return told or "none"
+            return (told or "none") + (f"; not sure on {', '.join(self.undecided)}" if self.undecided else "")
         has_holdout = any(w.role == "holdout" for w in self.workloads)
         missing = ", ".join(self.unmeasured) if has_holdout else "holdout"
         return f"{told or 'no search workload'}; {missing} not measured"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kevolve.report.findings.history import Entry, SearchHistory
 
+BY = {"mailbox": "whoever answered the mailbox"}
 WRITTEN: Mapping[str, str] = {
     "plain": "plain starting program",
     "tuned": "starting program tuned by hand",
@@ -48,7 +49,7 @@ def is_start(entry: Entry) -> bool:
 def written(entry: Entry) -> str:
     """Who wrote a program."""
     if not is_start(entry):
-        return f"found by search: {entry.proposer}"
+        return f"found by search: {BY.get(entry.proposer, entry.proposer)}"
     kind = _kind(entry)
     return WRITTEN.get(kind, f"starting program: {kind}")
 
