@@ -123,9 +123,12 @@ class Finding:
 
     @property
     def over_plain(self) -> float | None:
-        """How much faster than the plain program, first look with first look; None if it is that, or there is none."""
-        is_other = self.plain and self.found and self.plain_program != self.program
-        return self.found / self.plain if is_other and self.found and self.plain else None
+        """How much faster than the plain program's first look; None if it is that, or there is none.
+
+        As confirmed where it is: a winner's first look flatters it.
+        """
+        is_other = self.plain and self.plain_program != self.program
+        return self.speedup / self.plain if is_other and self.speedup and self.plain else None
 
     @property
     def plain_told(self) -> str:
