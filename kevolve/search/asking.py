@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kevolve.propose.proposer import Request
-from kevolve.search.exchange import Exchange
+from kevolve.search.exchange import Exchange, Store
 from kevolve.search.lineage import Lineage, Step
 from kevolve.search.policies.policy import Search
 from kevolve.search.repairing import to_repair
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.search.island import Islands
     from kevolve.search.stopping import Stopping
-
-Store = Callable[[str, Mapping[str, Any]], None]
 
 
 class Asking:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kevolve.search.confirmation import crown
 from kevolve.search.judging import Ready, build, measure, seed_of
@@ -15,10 +15,9 @@ from kevolve.verdict import Fault, Judgement, Rejected
 if TYPE_CHECKING:
     from kevolve.config import Config
     from kevolve.judge.lease import Lease
+    from kevolve.search.exchange import Store
     from kevolve.search.steps import Steps
     from kevolve.search.stopping import Stopping
-
-Store = Callable[[str, Mapping[str, Any]], None]
 
 
 class Crowning:

@@ -7,7 +7,7 @@ there is to resuming: an open step is simply taken up again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kevolve.judge.lease import Lease
     from kevolve.languages.language import Built
     from kevolve.population import Population
+    from kevolve.search.exchange import Store
     from kevolve.search.island import Islands
     from kevolve.search.lineage import Lineage, Step
     from kevolve.search.policies.policy import Search
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8  # of one request, while the answers are programs that are known already
 DETAIL_KEPT = 600  # characters of a verdict's detail that stay in the event; the whole of it goes to a blob
-
-Store = Callable[[str, Mapping[str, Any]], None]
 
 
 class Steps:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,10 +98,13 @@ def replay(name: str, operators: list[str]) -> None:
     from kevolve.languages.language import Built
     from kevolve.verdict import Scored
 
+    if not (path := FOLDER / f"{name}.jsonl.xz").exists():
+        known = ", ".join(sorted(one.name.split(".")[0] for one in FOLDER.glob("*.jsonl.xz")))
+        sys.exit(f"{name}: there is no such cassette. Type one of: {known}")
     judge = Judge(Cpu(), JudgeConfig())
     best: dict[str, float] = {}
     surveys: dict[str, Survey] = {}
-    for exchange in read(FOLDER / f"{name}.jsonl.xz"):
+    for exchange in read(path):
         if operators and exchange.operator not in operators:
             continue
         if exchange.operator not in surveys:
