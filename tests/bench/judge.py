@@ -1,10 +1,11 @@
 """What judging costs and how far it can be trusted.
 
-    python tests/bench/judge.py [child itself slower ranking look] [--trials 100]
+    python tests/bench/judge.py [child itself slower windows ranking look] [--trials 100]
 
 child     how long a confined child takes to start
 itself    a program against itself at champion precision: how often its interval holds 1.00, and how wide it is
 slower    the same program, slowed by 3 % on purpose: how often it is called slower
+windows   how much of the judge's window is not the program's own time: waking it up and stopping it
 ranking   ten programs, each 5 % slower than the one before, judged beside a busy process: Kendall's tau
 look      the device time of a first look at correct programs: at all search sizes, and at the smallest alone
 
@@ -17,11 +18,13 @@ import argparse
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import combinations
 from statistics import median
+from typing import ClassVar
 
 from kevolve.config import JudgeConfig
 from kevolve.devices.cpu import Cpu
@@ -34,7 +37,7 @@ from kevolve.judge.lease import Survey
 from kevolve.judge.race import race
 from kevolve.judge.sandbox.process import ForkServer
 from kevolve.judge.streams import Streams
-from kevolve.judge.timing import Stopwatch
+from kevolve.judge.timing import Stopwatch, Trial
 from kevolve.languages.cpp.build import Cpp
 from kevolve.languages.language import Built
 from kevolve.operators.operator import Operator, Workload
@@ -116,6 +119,18 @@ class Both(Stopwatch):
         return placed
 
 
+class Noting(Both):
+    """Notes of each of the program's windows, by workload: its seconds, and those of them by the program's clock."""
+
+    noted: ClassVar[defaultdict[str, list[tuple[float, float]]]] = defaultdict(list)
+
+    def _program(self, trial: Trial, placed: list[Call]) -> bool:
+        is_disturbed = super()._program(trial, placed)
+        window, own = trial.program[-1] * len(placed), sum(trial.own_ns) * 1e-9
+        self.noted[trial.workload.name].append((window, own))
+        return is_disturbed
+
+
 def poison(calls: Sequence[Call], arenas: Arenas) -> None:
     """Write all outputs of the calls."""
     for region in (region for call in calls for region in call.outputs.values()):
@@ -135,7 +150,7 @@ def built_of(judge: Judge, program: Program) -> Built:
 
 
 @contextmanager
-def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[int], Fitness]]:
+def compared(judge: Judge, one: Program, other: Program, kind: type[Both] = Both) -> Iterator[Callable[[int], Fitness]]:
     """A function that measures `one` against `other` at champion precision, given a seed."""
     operator = judge.operator(one.operator)
     server = ForkServer(judge.tier, Cpp.load_path, judge.device.environment(), ())
@@ -151,7 +166,7 @@ def compared(judge: Judge, one: Program, other: Program) -> Iterator[Callable[[i
         streams = Streams(judge.secret, seed)
         draws = Draws(operator, streams)
         peaks = judge.peaks
-        watch = Both(operator, runner, rival, draws, peaks, lambda: peaks, judge.flush, streams, 0.0)  # type: ignore[arg-type]
+        watch = kind(operator, runner, rival, draws, peaks, lambda: peaks, judge.flush, streams, 0.0)  # type: ignore[arg-type]
         trials = [watch.begin(workload, workload.name) for workload in workloads]
         survey = Survey(operator.name, judge.device.key, {})
         race(watch, trials, trials, judge._rules(Trying(survey, draws, streams, True, 0.0, closely=False)))
@@ -206,6 +221,20 @@ def _compare(
     )
 
 
+def windows(judge: Judge, trials: int) -> None:
+    """Of an honest program, whose clock can be believed."""
+    with compared(judge, slowed(0.0), slowed(0.0), Noting) as fitness:
+        for seed in range(trials):
+            fitness(seed)
+    for name, noted in Noting.noted.items():
+        window, own = median(window for window, _ in noted), median(own for _, own in noted)
+        beside = median(window - own for window, own in noted)
+        print(
+            f"{name}: windows of {window * 1e6:.0f} us, {own * 1e6:.0f} us by the program's own clock,"
+            f" {beside * 1e6:.0f} us beside it (medians of {len(noted)})"
+        )
+
+
 def ranking(judge: Judge, trials: int) -> None:
     """Ten programs 5 % apart, each judged by itself against the usual baseline, with a neighbour that never rests."""
     programs = [slowed(1.05**place - 1) for place in range(10)]
@@ -251,7 +280,7 @@ def look(judge: Judge, trials: int) -> None:
         )
 
 
-PARTS = {part.__name__: part for part in (child, itself, slower, ranking, look)}
+PARTS = {part.__name__: part for part in (child, itself, slower, windows, ranking, look)}
 
 
 def main() -> None:
