@@ -76,11 +76,11 @@ def test_a_run_can_be_reviewed_and_its_champion_found_by_alias_and_resumed(
     assert parent.data.params["budget.evaluations"] == "60"
     assert json.loads(text(client, parent, "summary.json")) == json.loads(summary.to_json())
     assert "evaluations: 60" in text(client, parent, "config.yaml")
-    history = client.get_metric_history(child.info.run_id, "best_speedup")
+    history = client.get_metric_history(child.info.run_id, "best_first_look")
     assert [(point.step, round(point.value, 6)) for point in history] == [(1, 0.5), (2, 0.5), (3, 2.0), (4, 2.0)]
     assert child.data.metrics["scored_share"] == pytest.approx(2 / 3)
     assert child.data.metrics["rejected_build"] == 1
-    assert child.data.metrics["median_speedup"] == pytest.approx(1.25)
+    assert child.data.metrics["median_first_look"] == pytest.approx(1.25)
     assert child.data.metrics["diversity"] == 0.5
     assert text(client, child, "champion/program.cpp") == SOURCE
     assert "1.90x" in parent.data.tags["mlflow.note.content"]
@@ -113,7 +113,7 @@ def test_a_run_can_be_reviewed_and_its_champion_found_by_alias_and_resumed(
     story.population.close()
     assert warnings == []
     assert [run.info.run_id for run in runs(client)] == [parent.info.run_id, child.info.run_id]
-    history = client.get_metric_history(child.info.run_id, "speedup")
+    history = client.get_metric_history(child.info.run_id, "first_look_speedup")
     assert [(point.step, round(point.value, 6)) for point in history] == [(1, 0.5), (3, 2.0), (5, 2.5)]
     assert len(client.search_model_versions(f"name = '{name}'")) == 1
     assert len(client.search_logged_models([parent.info.experiment_id])) == 1
@@ -151,7 +151,7 @@ def test_what_a_dead_server_missed_is_sent_later(
         assert track.main(["story", "--runs-dir", config.runs_dir, "--uri", uri]) == 0
     client = MlflowClient(uri, uri)
     parent, child = runs(client)
-    assert [point.step for point in client.get_metric_history(child.info.run_id, "best_speedup")] == [1, 2, 3, 4]
+    assert [point.step for point in client.get_metric_history(child.info.run_id, "best_first_look")] == [1, 2, 3, 4]
     assert "1.90x" in text(client, parent, "report.html")
     assert client.get_model_version_by_alias(f"kevolve.jagged_sum.{DEVICE}", "champion").version == 1
     nowhere = ["--champions-dir", "nowhere", "--runs-dir", "nowhere"]

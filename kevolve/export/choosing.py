@@ -47,14 +47,25 @@ def choose(wanted: Wanted) -> Champion:
 
 def family(champion: Champion) -> str:
     """The name of the device that a champion's key belongs to: cpu or cuda. UsageError for one of another kind."""
-    first = champion.device.partition("-")[0]
-    found = {"nvidia": "cuda"}.get(first, first)
-    if found not in FAMILIES:
+    found = family_of(champion.device)
+    if found is None:
         raise UsageError(
             f"{champion.operator} on {champion.device}: only champions of {' and '.join(FAMILIES)} devices can be"
             " exported."
         )
     return found
+
+
+def family_of(device: str) -> str | None:
+    """The same for a device's key; None for one of another kind."""
+    first = device.partition("-")[0]
+    found = {"nvidia": "cuda"}.get(first, first)
+    return found if found in FAMILIES else None
+
+
+def package_name(operator: str, family: str) -> str:
+    """`evolved_jagged_sum_cpu`: champions of several devices can be installed side by side."""
+    return f"evolved_{operator}_{family}"
 
 
 def _champions(wanted: Wanted) -> list[Champion]:

@@ -13,10 +13,10 @@ from kevolve.champions.champion import Champion
 from kevolve.champions.dispatch import options
 from kevolve.export.choosing import family
 from kevolve.export.forms import EAGER, Forms
-from kevolve.export.interface import Interface
 from kevolve.export.proven import Proven
 from kevolve.export.routes import Routes
 from kevolve.operators.custom.operator import CustomOperator
+from kevolve.operators.interface import Interface
 from kevolve.operators.operator import Operator
 from kevolve.verdict import Measurement
 

@@ -13,10 +13,9 @@ from string import Template
 from kevolve.champions.champion import Champion
 from kevolve.champions.rivals import rivals_of
 from kevolve.errors import UsageError
-from kevolve.export.choosing import family
+from kevolve.export.choosing import family, package_name
 from kevolve.export.describe import provenance, readme_texts
 from kevolve.export.forms import Forms, Tried
-from kevolve.export.interface import Interface, interface_of
 from kevolve.export.proven import Proven, proven_by
 from kevolve.export.routes import Routes, find_routes
 from kevolve.export.texts import texts_of, variants
@@ -25,6 +24,7 @@ from kevolve.languages.cpp.build import FLAGS, macros
 from kevolve.languages.cpp.headers import HEADER
 from kevolve.languages.registry import language
 from kevolve.operators.custom.operator import CustomOperator
+from kevolve.operators.interface import Interface, interface_of
 from kevolve.operators.operator import Operator
 from kevolve.program import Program
 from kevolve.verdict import Measurement, Scored, from_json
@@ -56,7 +56,7 @@ def export(champion: Champion, operator: Operator, folder: Path, runs_dir: Path)
     tried = Tried(operator)
     forms = tried.forms(measured)
     routes = find_routes(champion, program, operator, measured, rivals_of(champion, measured, runs_dir), tried)
-    package = package_name(champion)
+    package = package_name(champion.operator, family(champion))
     writing = _Writing(champion, program, operator, interface, proven, forms, routes, package)
     texts = writing.files(measured)
     for name, text in texts.items():
@@ -64,11 +64,6 @@ def export(champion: Champion, operator: Operator, folder: Path, runs_dir: Path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return Exported(folder, package, forms, routes)
-
-
-def package_name(champion: Champion) -> str:
-    """`evolved_jagged_sum_cpu`: champions of several devices can be installed side by side."""
-    return f"evolved_{champion.operator}_{family(champion)}"
 
 
 def measurements(champion: Champion) -> tuple[Measurement, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kevolve.export.interface import Interface, dimensions
 from kevolve.export.proven import Proven
+from kevolve.operators.interface import Interface, dimensions
 from kevolve.operators.operator import Argument
 
 _INDENT = "    "
@@ -167,18 +167,17 @@ def _form(interface: Interface) -> dict[str, str]:
     """How the public function returns what the operator of PyTorch does."""
     outputs, call = interface.outputs, f"run({interface.named})"
     if interface.form == "tensor":
-        return {"form_type": "torch.Tensor", "wrapped": call, "result": outputs[0].name}
+        return {"form_type": "torch.Tensor", "wrapped": call, "result": interface.result}
     if interface.form == "dict":
         parts = call if len(outputs) > 1 else f"({call},)"
         names = tuple(argument.name for argument in outputs)
         return {
             "form_type": "dict[str, torch.Tensor]",
             "wrapped": f"dict(zip({names!r}, {parts}))",
-            "result": "answers",
+            "result": interface.result,
         }
     wrapped = call if len(outputs) > 1 else f"({call},)"
-    result = ", ".join(argument.name for argument in outputs) + "," * (len(outputs) == 1)
-    return {"form_type": _returned(len(outputs), always=True), "wrapped": wrapped, "result": result}
+    return {"form_type": _returned(len(outputs), always=True), "wrapped": wrapped, "result": interface.result}
 
 
 def _returned(count: int, *, always: bool = False) -> str:

@@ -22,6 +22,7 @@ class Survey:
     `times_us` gives, per workload, the time of every baseline that answers rightly there; `dropped` says, per
     workload, which do not and why. `fastest` is the one a program is timed against. `workloads` says of each what it
     is (sizes, dtype, lengths and so on), for whoever reads the numbers later; it may be empty.
+    `call` is how the operator is called from Python, such as `out = jagged_sum(values, offsets)`, or empty likewise.
     """
 
     operator: str
@@ -29,6 +30,7 @@ class Survey:
     times_us: Mapping[str, Mapping[str, float]]
     dropped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     workloads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    call: str = ""
 
     def fastest(self, workload: str) -> str:
         """The fastest correct baseline on `workload`; KeyError if it was not surveyed."""

@@ -79,16 +79,18 @@ def chosen_languages(description: Description, wanted: Sequence[str]) -> tuple[s
 
 
 def described(survey: Survey, device_name: str) -> Survey:
-    """The survey with what its workloads are. Their role, weight and cache stand with every measurement."""
+    """The survey with what its workloads and a call are. Roles, weights and caches stand with every measurement."""
+    from kevolve.operators.interface import interface_of
     from kevolve.operators.registry import load_operator
 
+    operator = load_operator(survey.operator, device_name)
     names = ("dtype", "index_dtype", "lengths", "values", "layout")
     facts = {
         workload.name: {"sizes": dict(workload.sizes)} | {name: getattr(workload, name) for name in names}
-        for workload in load_operator(survey.operator, device_name).workloads
+        for workload in operator.workloads
         if workload.name in survey.times_us
     }
-    return replace(survey, workloads=facts)
+    return replace(survey, workloads=facts, call=interface_of(operator).called)
 
 
 class DeviceActor:

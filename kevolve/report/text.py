@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevolve.report.findings.finding import Finding
-from kevolve.report.findings.review import USES, Review, commands
+from kevolve.report.findings.review import USES, Review, commands, usage
 from kevolve.report.page.show import between, dollars, micro, share, times
 from kevolve.screen import ENDS, clock
 
@@ -98,8 +98,13 @@ def _search(review: Review, f: Finding, console: Console) -> None:
         )
     for r in f.rejects[:5]:
         console.print(say(f"  rejected {r.count:4} by {r.stage}: {r.reason}"), soft_wrap=True)
+    for c in f.candidates:
+        again = f"{times(c.confirmed)} ({between(c.interval)}) on fresh data, " if c.confirmed else ""
+        console.print(say(f"  {c.id[:8]} {times(c.found)} at first, {again}{c.outcome}"), soft_wrap=True)
     for purpose, command in commands(review, f):
         console.print(say(f"  {purpose}: {command}", "dim"), soft_wrap=True)
+    for line in usage(f).splitlines():
+        console.print(say(f"    {line}", "dim"), soft_wrap=True)
 
 
 def _workloads(f: Finding) -> Table:

@@ -276,7 +276,8 @@ class Driver:
         dropped = {workload: dict(row) for workload, row in survey.dropped.items()}
         place = {"operator": search.operator, "device": search.device}
         workloads = {workload: dict(facts) for workload, facts in survey.workloads.items()}
-        self.store("surveyed", {**place, "times_us": times, "dropped": dropped, "workloads": workloads})
+        known = {"times_us": times, "dropped": dropped, "workloads": workloads, "call": survey.call}
+        self.store("surveyed", {**place, **known})
 
     def lanes(self) -> int:
         """As many as the user wants, else `LANES`; more where programs are built beside timings that take no longer."""

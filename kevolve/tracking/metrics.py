@@ -1,4 +1,7 @@
-"""The metrics of a search after each judgement, from events alone: the same events always give the same points."""
+"""The metrics of a search after each judgement, from events alone: the same events always give the same points.
+
+Their names say that these are first looks, for beside them in MLflow stands what was confirmed (`models.py`).
+"""
 
 from __future__ import annotations
 
@@ -66,11 +69,12 @@ class SearchMetrics:
                 self._best_worst = fitness.worst if is_best else self._best_worst
                 insort(self._speedups, fitness.speedup)
                 self._recent.append(edits)
-                values |= {"speedup": fitness.speedup, "worst_speedup": fitness.worst, "roofline": fitness.roofline}
+                told = {"speedup": fitness.speedup, "worst_speedup": fitness.worst, "roofline": fitness.roofline}
+                values |= {f"first_look_{name}": value for name, value in told.items()}
                 values["diversity"] = len(set(self._recent)) / len(self._recent)
             case Rejected(stage=stage):
                 values[f"rejected_{stage}"] = search.rejected[stage]
         if self._speedups:
-            values |= {"best_speedup": self._speedups[-1], "best_worst_speedup": self._best_worst}
-            values["median_speedup"] = median(self._speedups)
+            values |= {"best_first_look": self._speedups[-1], "best_first_look_worst": self._best_worst}
+            values["median_first_look"] = median(self._speedups)
         return values

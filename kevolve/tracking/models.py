@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kevolve.languages.registry import language
 from kevolve.report.findings.finding import Finding
 from kevolve.report.findings.history import Confirmation, History, SearchHistory
+from kevolve.report.findings.review import PACKAGE, usage
 from kevolve.report.page.show import between, times
 from kevolve.verdict import Fitness, Scored, from_json
 
@@ -30,7 +31,10 @@ def registered_name(operator: str, device: str) -> str:
 
 
 def log_models(store: Store, run: Run, history: History, search: SearchHistory, finding: Finding) -> None:
-    """A logged model for each program that was right and timed again on fresh data; the champion is registered."""
+    """A logged model for each program that was right and timed again on fresh data; the champion is registered.
+
+    Only the champion is the run's output, which MLflow names beside the run.
+    """
     known = {model.tags.get("kevolve.program"): model for model in _logged(store, run)} if store.config.resume else {}
     for confirmation in search.confirmations.values():
         verdict = from_json(confirmation.verdict)
@@ -40,7 +44,17 @@ def log_models(store: Store, run: Run, history: History, search: SearchHistory, 
         model = known.get(confirmation.program) or _log(store, run, history, search, confirmation, verdict)
         store.client.set_logged_model_tags(model.model_id, {"kevolve.champion": str(is_champion).lower()})
         if is_champion:
+            _put_out(store, run, model, search.entries[confirmation.program].number)
             _crown(store, run, search, finding, confirmation, model)
+
+
+def _put_out(store: Store, run: Run, model: LoggedModel, evaluation: int) -> None:
+    """Make the model the run's output; MLflow would write it down twice."""
+    from mlflow.entities import LoggedModelOutput
+
+    outputs = store.client.get_run(run.info.run_id).outputs
+    if outputs is None or model.model_id not in {output.model_id for output in outputs.model_outputs}:
+        store.client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, evaluation)])
 
 
 def _logged(store: Store, run: Run) -> list[LoggedModel]:
@@ -52,8 +66,6 @@ def _log(
     store: Store, run: Run, history: History, search: SearchHistory, told: Confirmation, verdict: Scored
 ) -> LoggedModel:
     """The program with its source, its record and its numbers."""
-    from mlflow.entities import LoggedModelOutput
-
     entry = search.entries[told.program]
     model = store.client.create_logged_model(
         store.experiment,
@@ -65,7 +77,6 @@ def _log(
     )
     metrics = list(_metrics(model, run, search, told, verdict))
     store.client.log_batch(run.info.run_id, metrics=metrics)
-    store.client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, entry.number)])
     with tempfile.TemporaryDirectory(prefix="kevolve-model-") as folder:
         suffix = language(str(entry.record["language"])).suffix
         source = history.source(entry)
@@ -162,7 +173,8 @@ def _description(run: str, search: SearchHistory, finding: Finding, why: str) ->
         f"**{times(finding.speedup)}** ({between(finding.interval)}) over the fastest baseline on each workload, "
         f"{times(finding.worst)} on the worst, {times(finding.holdout)} on sizes that the search never saw: "
         f"{finding.claim}.{slower} Champion because it is {why}.\n\n"
-        f"`python -m kevolve.export {run} --operator {search.operator} --device {search.device} --out my_kernel`"
+        f"`python -m kevolve.export {run} --operator {search.operator} --device {search.device} --out {PACKAGE}`"
+        + (f"\n\n```\n{lines}\n```" if (lines := usage(finding)) else "")
     )
 
 

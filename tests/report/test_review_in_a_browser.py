@@ -39,7 +39,9 @@ def test_a_reviewer_finds_what_won_how_it_came_about_and_the_champion_to_use(tmp
         await tab.wait_for("document.body.innerText.includes('jagged_sum workloads')")
         await tab.shot("mlflow-child", height=1100)
         await tab.open(f"{place}/{runs['jagged_sum']}/model-metrics")
-        await tab.wait_for("document.body.innerText.includes('best_speedup') && document.querySelector('svg.main-svg')")
+        await tab.wait_for(
+            "document.body.innerText.includes('best_first_look') && document.querySelector('svg.main-svg')"
+        )
         await tab.shot("mlflow-charts", height=1100)
         await tab.open(f"{place}/{runs['all']}/artifacts/report.html")
         await tab.wait_for("document.querySelector('iframe')")

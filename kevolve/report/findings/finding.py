@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from kevolve.report.findings.candidates import Candidate, candidates
 from kevolve.report.findings.doubts import doubts_about
 from kevolve.report.findings.history import Entry, History, SearchHistory
 from kevolve.report.findings.left_out import by_dtype, where_none_is_wrong
@@ -70,7 +71,8 @@ class Finding:
     `plain_program`. `worst` is over the search workloads, `worst_holdout` over the holdout ones; each has its
     workload's name beside it. `unmeasured` are workloads that the shown program has no time on. `wrong_on` are the
     search workloads on which a baseline is left out as wrong, and `where_none_is_wrong` the speedup on the others;
-    `by_dtype` that by dtype. `tried` counts programs that the search itself came to.
+    `by_dtype` that by dtype. `tried` counts programs that the search itself came to. `call` is how the operator is
+    called from Python (empty: the run does not tell), `judge_version` that of the judge that measured what is shown.
     """
 
     operator: str
@@ -102,6 +104,9 @@ class Finding:
     sandbox: str = ""
     workloads: tuple[WorkloadFinding, ...] = ()
     baselines: Mapping[str, float] = field(default_factory=dict)
+    call: str = ""
+    judge_version: str = ""
+    candidates: tuple[Candidate, ...] = ()
     steps: tuple[Step, ...] = ()
     ancestors: tuple[str, ...] = ()
     judged: int = 0
@@ -227,6 +232,9 @@ def _shown(history: History, search: SearchHistory, best: Entry) -> dict[str, An
         "sandbox": sandbox,
         "workloads": tuple(_workload(m, search) for m in measurements),
         "baselines": _baselines(search, measurements),
+        "call": search.call,
+        "judge_version": str(confirmation.judgement["key"]["judge_version"]) if confirmation else "",
+        "candidates": candidates(search),
         "steps": steps,
         "ancestors": ancestors,
     }

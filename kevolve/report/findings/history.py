@@ -82,7 +82,8 @@ class Confirmation:
 class SearchHistory:
     """One operator on one device. Times of baselines are in microseconds, by workload and name.
 
-    `workloads` says what each is; earlier versions of kevolve did not write that down, and then it is empty.
+    `workloads` says what each is, `call` how the operator is called from Python; earlier versions of kevolve did not
+    write that down, and then they are empty.
     """
 
     operator: str
@@ -90,6 +91,7 @@ class SearchHistory:
     times_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     dropped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     workloads: Mapping[str, Record] = field(default_factory=dict)
+    call: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     confirmations: dict[str, Confirmation] = field(default_factory=dict)
     champion: str | None = None
@@ -231,7 +233,7 @@ class _Reader:
 
     def _surveyed(self, search: SearchHistory, data: Record, now: float) -> None:
         search.times_us, search.dropped = data["times_us"], data["dropped"]
-        search.workloads = data.get("workloads", {})
+        search.workloads, search.call = data.get("workloads", {}), data.get("call", "")
         search.seconds["baselines"] += now - self._before
 
     def _called(self, search: SearchHistory, data: Record, now: float) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from kevolve.config import Config
+from kevolve.export.choosing import family_of, package_name
 from kevolve.model_tally import ModelTally
 from kevolve.report.findings.doubts import doubts_about_run
 from kevolve.report.findings.finding import Finding, finding_of
 from kevolve.report.findings.history import History
 
+PACKAGE = "my_kernel"  # the folder that a champion is taken home as
 USES = {
     "baselines": "compiling and timing baselines",
     "programs": "judging programs",
@@ -130,7 +132,7 @@ def commands(review: Review, finding: Finding) -> list[tuple[str, str]]:
     place = Path(review.folder) / "champions" / finding.operator / finding.device
     file = next(iter(sorted(place.glob("program.*"))), place / "program")
     own = "" if not review.config.get("operator_file") else f" --operator-file {_own_file(review)}"
-    device = f"--device {finding.device} --out my_kernel"
+    device = f"--device {finding.device} --out {PACKAGE}"
     return [
         ("judge it again, here and now", f"python -m kevolve.judge {file} {about}{own}"),
         ("take it home as a package", f"python -m kevolve.export {review.name} {about} {device}{elsewhere}"),
@@ -139,6 +141,16 @@ def commands(review: Review, finding: Finding) -> list[tuple[str, str]]:
             f"python -m kevolve.champions {about} --from {review.name}{elsewhere}",
         ),
     ]
+
+
+def usage(finding: Finding) -> str:
+    """How the exported package is used, as lines to type; empty where there is no champion or no package of it."""
+    family = family_of(finding.device)
+    if finding.program is None or finding.state == "unconfirmed" or family is None:
+        return ""
+    call = finding.call or f"{finding.operator}(...)  # help({finding.operator}) says what it takes"
+    package = package_name(finding.operator, family)
+    return f"pip install ./{PACKAGE}\n\nfrom {package} import {finding.operator}\n\n{call}"
 
 
 def _go_on(review: Review, runs_dir: str) -> str:

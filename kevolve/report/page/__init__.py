@@ -17,7 +17,7 @@ from kevolve.report.charts import interval, programs, roofline, time
 from kevolve.report.charts.svg import Scale
 from kevolve.report.findings.finding import Finding, WorkloadFinding
 from kevolve.report.findings.history import History, SearchHistory
-from kevolve.report.findings.review import USES, Review, commands
+from kevolve.report.findings.review import USES, Review, commands, usage
 from kevolve.report.page.show import SHOWN
 from kevolve.screen import ENDS
 
@@ -79,6 +79,7 @@ def _drawn(history: History, search: SearchHistory, finding: Finding, review: Re
         "source": source and source[:SOURCE_KEPT],
         "source_left": max(0, len(source or "") - SOURCE_KEPT),
         "commands": commands(review, finding),
+        "usage": usage(finding),
     }
 
 

@@ -1,7 +1,7 @@
 """Interface: how a champion is called from Python, and how the arguments of the program follow from that.
 
 A champion is called with the operator's input tensors, and with those integers only that no shape tells. Everything
-here becomes text of the exported package: expressions of its own Python code.
+here becomes text of an exported package: expressions of its own Python code.
 """
 
 from __future__ import annotations
@@ -51,6 +51,19 @@ class Interface:
     def named(self) -> str:
         """`values, max_length`: arguments as a call has them."""
         return ", ".join(self.parameters)
+
+    @property
+    def called(self) -> str:
+        """`out = jagged_sum(values, offsets)`: a whole call."""
+        return f"{self.result} = {self.name}({self.named})"
+
+    @property
+    def result(self) -> str:
+        """What a call's answer is assigned to."""
+        if self.form == "dict":
+            return "answers"
+        names = ", ".join(output.name for output in self.outputs)
+        return names + "," * (self.form == "tuple" and len(self.outputs) == 1)
 
 
 def interface_of(operator: Operator) -> Interface:
