@@ -212,33 +212,6 @@ class Child:
             os.close(descriptor)
         return found
 
-    def forget_reads(self) -> bool:
-        """From now on `referenced` counts. False where the kernel does not allow that."""
-        try:
-            Path(f"/proc/{self.pid}/clear_refs").write_text("1")
-        except OSError:
-            return False
-        return True
-
-    def referenced(self, memory: int) -> tuple[int, int]:
-        """Of the memory file with descriptor `memory`: bytes touched since `forget_reads`, and bytes mapped, in pages.
-
-        By the child's page tables, wherever it has mapped the file.
-        """
-        inode = str(os.fstat(memory).st_ino)
-        found, is_inside = {"Referenced:": 0, "Rss:": 0}, False
-        try:
-            lines = Path(f"/proc/{self.pid}/smaps").read_text().splitlines()
-        except OSError as error:
-            raise ChildEnded from error
-        for line in lines:
-            words = line.split()
-            if not words[0].endswith(":"):
-                is_inside = len(words) > 4 and words[4] == inode
-            elif is_inside and words[0] in found:
-                found[words[0]] += int(words[1]) << 10
-        return found["Referenced:"], found["Rss:"]
-
     def close(self) -> str:
         """Give back the descriptors; returns the end of what the program printed."""
         self.channel.close()
