@@ -6,7 +6,7 @@ One folder a language, one file a program. Its first comment lines say what it i
     operator  what the program claims to compute
     verdict   `Scored`, or `Rejected` and the stages that may find it out
     reason    what the reason must contain; alternatives are separated by |
-    needs     the architecture that it is written for, if not any
+    needs     the architecture or maker of the processor that it is written for, if not any
     promised  the sandbox tiers that hold it, if not all
     open      the known hole through which it slips: expected to fail until that is closed
 
@@ -124,7 +124,8 @@ def cases(corpus: Path, languages: Iterable[str]) -> list[Case]:
     found = [
         Case.read(path) for name in languages for path in sorted((corpus / name).glob(f"*{language(name).suffix}"))
     ]
-    return [case for case in found if case.says.get("needs", platform.machine()) == platform.machine()]
+    here = {platform.machine(), *re.findall(r"^vendor_id\s*:\s*(\S+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)}
+    return [case for case in found if set(case.says.get("needs", "").split()) <= here]
 
 
 class Bench:
