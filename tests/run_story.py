@@ -46,7 +46,8 @@ class Story:
         yield self.event("opened", config=asdict(self.config), environment={DEVICE: {}}, started=time.time())
         times = {"main": {"eager": 150.0, "embedding_bag": 100.0}}
         dropped = {"main": {"nested": "wrong in bfloat16"}}
-        yield self.event("surveyed", operator=operator, device=DEVICE, times_us=times, dropped=dropped)
+        call = f"out = {operator}(values, offsets)"
+        yield self.event("surveyed", operator=operator, device=DEVICE, times_us=times, dropped=dropped, call=call)
         for number, verdict in enumerate(VERDICTS, start=1):
             program = WINNER if number == 3 else Program(operator, "cpp", f"// {number}\n")
             yield self.proposed(program)

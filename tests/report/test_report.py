@@ -82,6 +82,44 @@ def test_a_report_says_what_won_by_how_much_over_what_and_whether_to_believe_it(
         assert expected in out
 
 
+def test_how_the_champion_is_used_is_said_and_what_was_measured_again_too(
+    config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = Story(config)
+    for _ in story.search():
+        pass
+    luckier = Program("jagged_sum", "cpp", "// looked best\n")
+    story.proposed(luckier)
+    story.judged(luckier, scored(2.5), 5)
+    story.confirmed(luckier, Rejected("timing", "wrong on main in a timed call"), champion=False)
+    story.confirmed(WINNER, scored(1.9))
+    story.closed("evaluations")
+    story.population.close()
+    folder = Path(config.runs_dir) / str(config.name)
+    status, out, _ = printed(capsys, folder, "--text")
+    assert status == 0
+    snippet = ("pip install ./my_kernel", "import jagged_sum", "out = jagged_sum(values, offsets)")
+    for line in snippet:
+        assert line in out
+    (finding,) = review(folder).findings
+    assert [(found.id, found.found, found.confirmed) for found in finding.candidates] == [
+        (luckier.id, 2.5, None),
+        (WINNER.id, 2.0, 1.9),
+    ]
+    assert printed(capsys, folder)[0] == 0
+    page = (folder / "report.html").read_text()
+    for expected in (*snippet, "Rejected on fresh data (timing): wrong on main", "champion: the best on fresh data"):
+        assert expected in page
+
+
+def test_a_champion_that_nothing_confirmed_is_not_offered_for_use(
+    config: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = printed(capsys, tell(config, end=""), "--text")
+    assert status == 0
+    assert "pip install" not in out
+
+
 def test_what_speaks_against_a_number_is_said_plainly(config: Config) -> None:
     told = review(tell(config, end=""))
     (finding,) = told.findings
