@@ -16,6 +16,7 @@ from typing import Any
 from kevolve.judge.sandbox.exits import ChildEnded, ChildLate, ChildRan, printable
 
 PACKET = 1 << 20
+_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of posix-timers.h: with ~pid above it, the clock of another process
 _STOP_STEP_SECONDS = 10e-6
 _SETTLE_STEP_SECONDS = 100e-6
 _STOP_SECONDS = 10.0  # for a child's threads to stop once they were told to
@@ -126,17 +127,28 @@ class Child:
     def go(self, seconds: float, variant: int = 0, count: int = 0) -> tuple[float, list[int]]:
         """Run the first `count` calls of a variant. Returns the judge's window in seconds, the child's own times in ns.
 
-        The window is open while any thread of the child can run: it begins before the child is resumed and ends when
-        all of it has been seen stopped. Nothing is ever subtracted from it.
+        The window is open while any thread of the child can run: from before the child is resumed to its answer, and
+        as long again as all its threads together ran from then on, until all of it has been seen stopped. To stop it
+        takes longer than many a program, and is no program's work. Nothing is ever subtracted from the window.
         """
         before = self.check_still()
         start = time.perf_counter()
         self._send(_go(variant, count))
         packet = self._answer(seconds)
+        ran = self._ran()
+        answered = time.perf_counter()
         self.pause()
-        window = time.perf_counter() - start
+        stopped = time.perf_counter()
+        window = min(stopped, answered + (self._ran() - ran) * 1e-9) - start
         self.busy_seconds += max(self.check_still() - before, 0) * 1e-9
         return window, _times(packet)
+
+    def _ran(self) -> int:
+        """The time that all its threads have run, those that have ended too, in ns: the kernel's account, up to now."""
+        try:
+            return time.clock_gettime_ns((~self.pid << 3) | _CLOCK_OF_PROCESS)
+        except OSError as error:
+            raise ChildEnded from error
 
     def go_until(self, seconds: float, variant: int, count: int) -> None:
         """Like `go`, but stopped after `seconds`, wherever the child is by then. `finish` must follow."""
