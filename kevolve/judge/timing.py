@@ -28,8 +28,8 @@ from kevolve.judge.streams import Streams
 from kevolve.operators.operator import Operator, Workload
 from kevolve.verdict import Measurement, Rejected
 
-_BLOCK_SECONDS = 0.006  # long enough that waking a process up and stopping it (0.2 ms) is nearly lost in it
-_BLOCK_BYTES = 64 << 20  # making content for a block takes longer than timing it
+_BLOCK_SECONDS = 0.006  # long enough that waking a process up (0.2 ms) is nearly lost in it
+_BLOCK_BYTES = 128 << 20  # more narrows the interval little, and its content takes longer to make than to time
 _PHYSICS_SLACK = 0.05
 _CLOCK_SLACK = 0.25
 _CLOCK_OVERHEAD_SECONDS = 0.0005

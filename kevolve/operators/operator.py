@@ -37,8 +37,9 @@ class Workload:
     `sizes` names the operator's dimensions (for jagged operators `batch`, `max_length`, `dim`);
     `lengths` and `values` name a regime of `inputs.py`; `layout` is `contiguous`, `strided` (the last
     dimension of every input skips each second element) or `misaligned` (every base address is offset by
-    one element); `cache` is `warm` (inputs have just been written by another process) or `cold` (caches are flushed
-    before every timed call); `weight` is the share of the user's traffic it stands for.
+    one element); `cache` is `warm` (the inputs of a whole block of calls have just been written by another process, so
+    what does not fit in the last cache comes from memory) or `cold` (caches are flushed before every timed call);
+    `weight` is the share of the user's traffic it stands for.
     """
 
     name: str

@@ -5,7 +5,7 @@
 child     how long a confined child takes to start
 itself    a program against itself at champion precision: how often its interval holds 1.00, and how wide it is
 slower    the same program, slowed by 3 % on purpose: how often it is called slower
-windows   how much of the judge's window is not the program's own time: waking it up and stopping it
+windows   how much of the judge's window is not the program's own time: waking it up
 ranking   ten programs, each 5 % slower than the one before, judged beside a busy process: Kendall's tau
 look      the device time of a first look at correct programs: at all search sizes, and at the smallest alone
 
